@@ -1,0 +1,96 @@
+"""How is the process configured? Typed readers of environment variables that fail loudly.
+
+Every name may instead be given as ``NAME_FILE``, the path of a file that holds the value, so that
+secrets need not stand in the environment. Giving both is refused.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str | None = None) -> str:
+    """The value of ``name``, or of the file that ``<name>_FILE`` names; ``default`` when neither is set."""
+    value, path = os.environ.get(name), os.environ.get(f"{name}_FILE")
+    if value is not None and path is not None:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; keep one of them.")
+    if path is not None:
+        value = _file(name, Path(path))
+    if value is None:
+        value = default
+    if value is None:
+        raise ImproperlyConfigured(f"{name} is not set; set it, or {name}_FILE to a file that holds it.")
+    return value
+
+
+def flag(name: str, default: bool) -> bool:
+    """A boolean written as 1, true, yes, on or 0, false, no, off."""
+    value = text(name, "1" if default else "0").strip().lower()
+    if value in {"1", "true", "yes", "on"}:
+        return True
+    if value in {"0", "false", "no", "off"}:
+        return False
+    raise ImproperlyConfigured(f"{name} is {value!r}; write 1 or 0.")
+
+
+def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
+    """A whole number between ``minimum`` and ``maximum``, both included."""
+    value = text(name, str(default))
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is {value!r}; write a whole number.") from None
+    if not minimum <= number <= maximum:
+        raise ImproperlyConfigured(f"{name} is {number}; it must lie between {minimum} and {maximum}.")
+    return number
+
+
+def names(name: str, default: str = "") -> list[str]:
+    """A comma-separated list without blanks."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def folder(name: str, default: Path) -> Path:
+    """An absolute folder; it need not exist yet."""
+    return Path(text(name, str(default))).expanduser().absolute()
+
+
+def database(name: str, *, sqlite: Path) -> dict[str, object]:
+    """Django's database settings from a ``postgresql://`` URL; SQLite with WAL when the name is not set."""
+    url = text(name, "")
+    if not url:
+        return _sqlite(sqlite)
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/database.")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+def _sqlite(path: Path) -> dict[str, object]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+        },
+    }
+
+
+def _file(name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error

@@ -1,0 +1,19 @@
+#!/usr/bin/env python
+"""benchsite's command line."""
+
+import os
+import sys
+
+if sys.version_info < (3, 12):  # noqa: UP036 - a person may start it with an older interpreter
+    sys.exit("benchsite needs Python 3.12 or newer; run script/test or script/demo, which find one.")
+
+from django.core.management import execute_from_command_line
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from benchsite import environ
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = environ.folder("BENCHSITE_DATA", BASE_DIR / ".benchsite")
+ASSETS = environ.folder("BENCHSITE_ASSETS", DATA / "assets")
 DEBUG = environ.flag("BENCHSITE_DEBUG", False)
 PRODUCTION = environ.flag("BENCHSITE_PRODUCTION", False)
 

@@ -2,14 +2,17 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
 GATE = "--run-harbor-compatibility"
 MARK = "harbor_compatibility"
 
-# Tests never touch the data of a site that runs from this checkout.
-os.environ.setdefault("BENCHSITE_DATA", tempfile.mkdtemp(prefix="benchsite-test-"))
+# Tests never touch the data of a site that runs from this checkout, but share its prepared assets.
+_DATA = Path(os.environ.get("BENCHSITE_DATA", Path(__file__).parent.parent / ".benchsite"))
+os.environ.setdefault("BENCHSITE_ASSETS", str(_DATA / "assets"))
+os.environ["BENCHSITE_DATA"] = tempfile.mkdtemp(prefix="benchsite-test-")
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # playwright's loop runs in the test's thread
 
 
@@ -18,6 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if MARK in item.keywords or "browser" in item.keywords:
+            item.add_marker(pytest.mark.xdist_group("real-parts"))  # two cores: real parts run one after another
     if config.getoption(GATE):
         return
     skip = pytest.mark.skip(reason=f"needs the real engine and Harbor: run with {GATE}")

@@ -1,0 +1,76 @@
+# What the scripts share: an interpreter, the locked packages, an engine. Sourced, never run.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+ROOT=$PWD
+DATA=${BENCHSITE_DATA:-$ROOT/.benchsite}
+PYTHON=$ROOT/.venv/bin/python
+
+say() { printf '== %s\n' "$*" >&2; }
+fail() { printf 'benchsite: %s\n' "$*" >&2; exit 3; }
+
+is_new_enough() { "$1" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; }
+
+# Prints the first Python 3.12+ of PATH, pyenv, uv.
+find_python() {
+  local candidate
+  for candidate in python3.13 python3.12 python3.14 python3 python; do
+    candidate=$(command -v "$candidate" 2>/dev/null) || continue
+    is_new_enough "$candidate" && { "$candidate" -I -c 'import sys; print(sys.executable)'; return; }
+  done
+  for candidate in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python /opt/python/3.1[2-9]*/bin/python3; do
+    [ -x "$candidate" ] && is_new_enough "$candidate" && { printf '%s\n' "$candidate"; return; }
+  done
+  if command -v uv >/dev/null 2>&1; then
+    candidate=$(uv python find '>=3.12' 2>/dev/null || true)
+    [ -n "$candidate" ] && is_new_enough "$candidate" && { printf '%s\n' "$candidate"; return; }
+  fi
+  fail "Python 3.12 or newer was not found in PATH, pyenv or uv. Install one (for example: pyenv install 3.12), then run this again."
+}
+
+# ensure_environment main|dev: .venv with exactly the locked packages; does nothing when they are there.
+ensure_environment() {
+  local lock=requirements/$1.txt stamp python
+  stamp=.venv/.locked-$(sha256sum <"$lock" | cut -c1-16)
+  [ -f "$stamp" ] && [ -x "$PYTHON" ] && "$PYTHON" -c '' 2>/dev/null && return
+  python=$(find_python)
+  say "Installing the locked packages of $lock into .venv with $("$python" --version)"
+  [ -x "$PYTHON" ] && "$PYTHON" -m pip --version >/dev/null 2>&1 || { rm -rf .venv; "$python" -m venv .venv; }
+  "$PYTHON" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+  touch "$stamp"
+}
+
+on_debian_as_root() { [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null; }
+
+# ensure_packages command:package...: Debian packages whose command is missing.
+ensure_packages() {
+  local missing=() pair
+  for pair in "$@"; do command -v "${pair%%:*}" >/dev/null 2>&1 || [ -x "/usr/sbin/${pair%%:*}" ] || missing+=("${pair#*:}"); done
+  [ ${#missing[@]} -eq 0 ] && return
+  on_debian_as_root || fail "missing: ${missing[*]}. Install them with your system's package manager, then run this again."
+  say "Installing ${missing[*]}"
+  apt-get update -qq >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+engine_answers() { "$PYTHON" -c 'import docker; docker.from_env(timeout=5).ping()' >/dev/null 2>&1; }
+
+# An engine that answers: the one there is, else Docker Engine installed and started (root on Debian or Ubuntu only).
+ensure_engine() {
+  engine_answers && return
+  [ -n "${DOCKER_HOST:-}" ] && fail "DOCKER_HOST is set to $DOCKER_HOST, but no engine answers there. Start it or unset DOCKER_HOST."
+  on_debian_as_root || fail "no Docker Engine answers. Install Docker Engine 20.10 or newer, start it, and give this user access to its socket."
+  ensure_packages dockerd:docker.io iptables:iptables
+  say "Starting Docker Engine (log: $DATA/dockerd.log); it is left running"
+  mkdir -p "$DATA"
+  if [ -d /run/systemd/system ]; then
+    systemctl start docker
+  else
+    # A dead daemon's pid file would keep the new one from starting.
+    pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid
+    setsid dockerd >"$DATA/dockerd.log" 2>&1 </dev/null &
+  fi
+  for _ in $(seq 120); do engine_answers && return; sleep 0.5; done
+  tail -n 20 "$DATA/dockerd.log" >&2 || true
+  fail "Docker Engine was started but does not answer; see $DATA/dockerd.log."
+}

@@ -8,7 +8,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TypeVar
 
 MAX_FILE_BYTES = 1_048_576
 MAX_ENTRIES = 2_000
@@ -16,6 +18,8 @@ MAX_DEPTH = 16
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a named pipe that nobody writes to must not wait.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+Answer = TypeVar("Answer")
 
 
 class Wrong(Exception):
@@ -33,7 +37,7 @@ def read_file(root: str, path: str) -> bytes:
 
 
 def read_input(path: str) -> bytes:
-    """The bytes of the verifier's own copy of an input file; an error here is the bundle's fault."""
+    """The bytes of the verifier's own copy of an input file."""
     with open(path, "rb") as file:
         return file.read()
 
@@ -52,7 +56,7 @@ def list_files(root: str, folder: str) -> list[str]:
     descriptor = _open_folder(root, folder.split("/"))
     try:
         found: list[str] = []
-        _walk(descriptor, "", 0, found)
+        _walk(descriptor, "", count(), found)
     finally:
         os.close(descriptor)
     return sorted(found)
@@ -69,22 +73,23 @@ def same(found: object, expected: object) -> bool:
     return found == expected
 
 
-def run(check: Callable[[str, str], None]) -> int:
-    """Grade with `check(artifacts folder, own inputs' folder)` and write the reward last; the exit code.
+def run(expect: Callable[[str], Answer], check: Callable[[str, Answer], None]) -> int:
+    """Grade with `check(artifacts' folder, expect(own inputs' folder))`, write the reward last; the exit code.
 
+    An error of `expect` is the bundle's fault and no verdict: it ends the verifier without a reward.
     `--root FOLDER` grades below another root than `/`, for tests without a container.
     """
     arguments = sys.argv[1:]
     root = arguments[1] if arguments[:1] == ["--root"] and len(arguments) == 2 else "/"
     inputs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "input")
-    reward = _grade(check, os.path.join(root, "app/output"), inputs)
+    reward = _grade(check, os.path.join(root, "app/output"), expect(inputs))
     _write_reward(os.path.join(root, "logs/verifier"), reward)
     return 0
 
 
-def _grade(check: Callable[[str, str], None], artifacts: str, inputs: str) -> int:
+def _grade(check: Callable[[str, Answer], None], artifacts: str, answer: Answer) -> int:
     try:
-        check(artifacts, inputs)
+        check(artifacts, answer)
     except Wrong as wrong:
         print("wrong:", ascii(str(wrong))[1:-1][:500])
         return 0
@@ -133,17 +138,19 @@ def _read_at(descriptor: int, name: str, path: str) -> bytes:
     return content
 
 
-def _walk(descriptor: int, prefix: str, depth: int, found: list[str]) -> None:
-    if depth > MAX_DEPTH:
+def _walk(descriptor: int, prefix: str, budget: Iterator[int], found: list[str]) -> None:
+    if prefix.count("/") > MAX_DEPTH:
         raise Wrong(f"folders are nested deeper than {MAX_DEPTH} levels")
     with os.scandir(descriptor) as entries:
         for entry in entries:
-            if len(found) >= MAX_ENTRIES:
-                raise Wrong(f"there are more than {MAX_ENTRIES} files")
-            _visit(descriptor, entry, prefix + entry.name, depth, found)
+            if next(budget) >= MAX_ENTRIES:
+                raise Wrong(f"there are more than {MAX_ENTRIES} files and folders")
+            _visit(descriptor, entry, prefix + entry.name, budget, found)
 
 
-def _visit(descriptor: int, entry: "os.DirEntry[str]", path: str, depth: int, found: list[str]) -> None:
+def _visit(
+    descriptor: int, entry: "os.DirEntry[str]", path: str, budget: Iterator[int], found: list[str]
+) -> None:
     if entry.is_file(follow_symlinks=False):
         found.append(path)
         return
@@ -151,7 +158,7 @@ def _visit(descriptor: int, entry: "os.DirEntry[str]", path: str, depth: int, fo
         raise Wrong(f"{path} is neither a regular file nor a folder")
     child = os.open(entry.name, _DIRECTORY, dir_fd=descriptor)
     try:
-        _walk(child, path + "/", depth + 1, found)
+        _walk(child, path + "/", budget, found)
     finally:
         os.close(child)
 

@@ -1,0 +1,407 @@
+"""What does a run own? The journal of its containers, networks and processes, and its fence (design 4).
+
+Standard library only: the worker and the isolated harness use the same code on the same files.
+"""
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from runs.ownership_document import (
+    FULL_ID,
+    LABEL_NONCE,
+    LABEL_OWNER,
+    LABEL_ROLE,
+    LABEL_RUN,
+    LABELS,
+    MAX_BYTES,
+    MAX_CONTAINERS,
+    MAX_COUNT,
+    MAX_NETWORKS,
+    MAX_PROCESSES,
+    SCHEMA,
+    Fence,
+    Fenced,
+    Intent,
+    JournalBusy,
+    JournalCorrupt,
+    JournalDocument,
+    JournalError,
+    JournalExists,
+    JournalFull,
+    Kind,
+    Outcome,
+    OwnedProcess,
+    ProcessIdentity,
+    Resource,
+    Role,
+    Stage,
+    corrupt,
+    dump,
+    largest_size,
+    load,
+    plain,
+    utc_now,
+)
+from runs.ownership_processes import (
+    boot_id,
+    group_members,
+    identity_is_alive,
+    process_identity,
+)
+
+__all__ = [
+    "FULL_ID", "LABELS", "LABEL_NONCE", "LABEL_OWNER", "LABEL_ROLE", "LABEL_RUN", "MAX_BYTES", "MAX_CONTAINERS",
+    "MAX_NETWORKS", "MAX_PROCESSES", "SCHEMA", "Fence", "Fenced", "Intent", "Journal", "JournalBusy",
+    "JournalCorrupt", "JournalDocument", "JournalError", "JournalExists", "JournalFull", "Kind", "Outcome",
+    "OwnedProcess", "ProcessIdentity", "Resource", "Role", "Slot", "Stage", "boot_id", "group_members",
+    "identity_is_alive", "process_identity", "utc_now",
+]  # fmt: skip
+
+JOURNAL_NAME = "journal.json"
+LOCK_NAME = "journal.lock"
+LOCK_WAIT_S = 15.0
+LOCK_POLL_S = 0.01
+# An intent that was never found is forgotten by `compact` only this long after it was last looked for.
+FORGET_ABSENT_AFTER_S = 600.0
+
+_STAGE_OF_OUTCOME = {outcome: Stage(outcome.value) for outcome in Outcome}
+
+
+class Slot:
+    """The open place of one create call, under the journal's lock: the caller persists the id that it got."""
+
+    def __init__(self, journal: "Journal", nonce: str) -> None:
+        self._journal = journal
+        self._nonce = nonce
+        self.resource_id: str | None = None
+        self.refused: str | None = None
+
+    def persist(self, resource_id: str) -> None:
+        """Record the engine's full 64-hex id, durably, before anything else is done with the resource."""
+        self._journal._set_id(self._nonce, resource_id)
+        self.resource_id = resource_id
+
+    def refuse(self, detail: str) -> None:
+        """Say that the engine definitely refused the call, so that nothing was created."""
+        self.refused = detail
+
+
+class Journal:
+    """One ownership journal in its directory. Every change re-reads under the lock and is written atomically.
+
+    With `process`, creating and starting are refused unless that pid is a process recorded in the journal.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        process: int | None = None,
+        lock_wait_s: float = LOCK_WAIT_S,
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self.directory = directory
+        self._process = process
+        self._lock_wait_s = lock_wait_s
+        self._now = now
+
+    @classmethod
+    def create(cls, directory: Path, *, run_id: str) -> Self:
+        """Make a new journal with a new ownership id. Raises JournalExists when there is one already."""
+        directory.mkdir(mode=0o700, exist_ok=True)
+        journal = cls(directory)
+        os.close(os.open(journal._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        with journal._locked():
+            if os.path.lexists(journal.path):
+                raise JournalExists(
+                    "journal_exists", "This run already has a record of what it owns.", run_id
+                )
+            document = JournalDocument(run_id, secrets.token_hex(16), journal._now())
+            load(dump(document))
+            journal._store(document)
+        return journal
+
+    @classmethod
+    def open_or_create(cls, directory: Path, *, run_id: str) -> Self:
+        """The journal of a long-lived owner, such as a worker's maintenance journal."""
+        try:
+            return cls.create(directory, run_id=run_id)
+        except JournalExists:
+            return cls(directory)
+
+    @property
+    def path(self) -> Path:
+        return self.directory / JOURNAL_NAME
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.directory / LOCK_NAME
+
+    def read(self) -> JournalDocument:
+        """The document as it stands; needs no lock, since a write replaces the whole file at once."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            raise corrupt(f"{self.path.name}: {error.strerror}") from error
+        with open(descriptor, "rb") as file:
+            return load(file.read(MAX_BYTES + 1))
+
+    def check_open(self) -> None:
+        """Raises Fenced once the fence stands."""
+        self.read().require_open()
+
+    def require_process(self, pid: int) -> None:
+        """Raises JournalError `process_not_owned` unless `pid` is exactly a process that the journal records."""
+        identity = process_identity(pid)
+        if identity is None or all(process.identity != identity for process in self.read().processes):
+            raise JournalError(
+                "process_not_owned",
+                "This process is not the one that the run launched, so it may create nothing.",
+                f"pid {pid}",
+            )
+
+    def intend(
+        self,
+        role: Role,
+        *,
+        kind: Kind = "container",
+        trial: int | None = None,
+        session_id: str | None = None,
+        trial_uuid: str | None = None,
+        image_id: str | None = None,
+    ) -> Intent:
+        """Record the intention to create one resource. Raises Fenced, JournalFull, JournalBusy, JournalCorrupt."""
+        with self._locked():
+            document = self.read()
+            document.require_open()
+            intent = Intent(
+                document.run_id, document.owner, secrets.token_hex(16), role, kind,
+                trial, session_id, trial_uuid, image_id,
+            )  # fmt: skip
+            resource = Resource(intent, Stage.INTENDED, self._now())
+            grown = replace(document, resources=(*document.resources, resource))
+            _require_room(grown, kind)
+            load(dump(grown))
+            self._store(grown)
+        return intent
+
+    @contextmanager
+    def creating(self, intent: Intent) -> Iterator[Slot]:
+        """Hold the lock and the open fence around one bounded create call; the block persists the id.
+
+        A block that ends without an id leaves the intent `unknown` (the engine may still create), or `failed`
+        when it said `slot.refuse`. Raises Fenced, and JournalError `intent_spent` for a second use.
+        """
+        with self._locked():
+            self._require_creatable(intent)
+            slot = Slot(self, intent.nonce)
+            try:
+                yield slot
+            finally:
+                if slot.resource_id is None:
+                    stage = Stage.UNKNOWN if slot.refused is None else Stage.FAILED
+                    self._set_stage(intent.nonce, stage, slot.refused or "the create call gave no id")
+
+    @contextmanager
+    def starting(self, nonce: str) -> Iterator[Resource]:
+        """Hold the lock and the open fence around one bounded start call, then record `started`."""
+        with self._locked():
+            document = self.read()
+            document.require_open()
+            self._require_own_process()
+            resource = document.resource(nonce)
+            if resource.stage is not Stage.CREATED:
+                raise JournalError("not_created", "Only a created container can be started.", resource.stage)
+            yield resource
+            self._set_stage(nonce, Stage.STARTED, None)
+
+    def mark(self, nonce: str, stage: Stage, *, detail: str | None = None) -> None:
+        """Record how far a resource came; allowed after the fence. `removed` is final."""
+        with self._locked():
+            self._set_stage(nonce, Stage(stage), detail)
+
+    def adopt(self, nonce: str, resource_id: str) -> None:
+        """Record an id that was found late, by its complete labels; allowed after the fence."""
+        with self._locked():
+            self._set_id(nonce, resource_id)
+
+    def record_outcome(self, nonce: str, outcome: Outcome, detail: str | None = None) -> None:
+        """Record what an attempt at removal came to and count it; allowed after the fence."""
+        with self._locked():
+            document = self.read()
+            resource = document.resource(nonce)
+            self._store(
+                document.with_resource(
+                    replace(
+                        resource,
+                        stage=_STAGE_OF_OUTCOME[outcome],
+                        changed_at=self._now(),
+                        outcome=outcome,
+                        detail=None if detail is None else plain(detail),
+                        attempts=min(resource.attempts + 1, MAX_COUNT),
+                    )
+                )
+            )
+
+    def fence(self, reason: str, *, wait_s: float | None = None) -> None:
+        """Close the run: nothing is created or started from here on. The first reason stays.
+
+        Raises JournalBusy when the lock is not free within `wait_s` (the caller then stops the process group
+        that holds it, and fences again).
+        """
+        with self._locked(wait_s):
+            document = self.read()
+            if document.fence is None:
+                self._store(replace(document, fence=Fence(self._now(), plain(reason))))
+
+    def record_process(self, identity: ProcessIdentity, *, trial: int | None) -> None:
+        """Record a launched process. Raises Fenced, so that a late child stops before it becomes anything."""
+        with self._locked():
+            document = self.read()
+            document.require_open()
+            if any(process.identity == identity for process in document.processes):
+                return
+            grown = replace(document, processes=(*document.processes, OwnedProcess(trial, identity)))
+            if len(grown.processes) > MAX_PROCESSES or largest_size(grown) > MAX_BYTES:
+                raise _full("processes")
+            self._store(grown)
+
+    def compact(self) -> None:
+        """Forget what is verified gone, so that a long-lived journal never fills. Not for a run's journal."""
+        with self._locked():
+            document = self.read()
+            now = self._now()
+            self._store(
+                replace(
+                    document,
+                    resources=tuple(r for r in document.resources if not _forgettable(r, now)),
+                    processes=tuple(p for p in document.processes if group_members(p.identity)),
+                )
+            )
+
+    def _require_creatable(self, intent: Intent) -> None:
+        document = self.read()
+        resource = document.resource(intent.nonce)
+        if resource.stage is not Stage.INTENDED or resource.intent != intent:
+            raise JournalError(
+                "intent_spent", "This intention was used before; make a new one.", resource.stage
+            )
+        try:
+            document.require_open()
+            self._require_own_process()
+        except JournalError as error:
+            self._set_stage(intent.nonce, Stage.FAILED, f"not asked for: {error.code}")
+            raise
+
+    def _require_own_process(self) -> None:
+        if self._process is not None:
+            self.require_process(self._process)
+
+    def _set_id(self, nonce: str, resource_id: str) -> None:
+        if not FULL_ID.fullmatch(resource_id):
+            raise JournalError(
+                "id_not_full", "The engine gave an id that is not 64 hex characters.", resource_id
+            )
+        document = self.read()
+        resource = document.resource(nonce)
+        taken = {r.resource_id for r in document.resources if r.nonce != nonce}
+        if resource.resource_id not in (None, resource_id) or resource_id in taken:
+            raise JournalError(
+                "id_conflict", "Another id stands in the journal for this resource.", resource_id
+            )
+        self._store(
+            document.with_resource(
+                replace(
+                    resource,
+                    resource_id=resource_id,
+                    stage=Stage.CREATED,
+                    changed_at=self._now(),
+                    outcome=None,
+                )
+            )
+        )
+
+    def _set_stage(self, nonce: str, stage: Stage, detail: str | None) -> None:
+        document = self.read()
+        resource = document.resource(nonce)
+        if resource.stage is Stage.REMOVED and stage is not Stage.REMOVED:
+            raise JournalError("already_removed", "This resource was removed before.", stage)
+        changed = replace(
+            resource, stage=stage, changed_at=self._now(), detail=None if detail is None else plain(detail)
+        )
+        self._store(document.with_resource(changed))
+
+    @contextmanager
+    def _locked(self, wait_s: float | None = None) -> Iterator[None]:
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError as error:
+            raise corrupt(f"{LOCK_NAME}: {error.strerror}") from error
+        try:
+            _acquire(descriptor, self._lock_wait_s if wait_s is None else wait_s)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _store(self, document: JournalDocument) -> None:
+        data = dump(document)
+        if len(data) > MAX_BYTES:
+            raise _full("bytes")
+        temporary = self.directory / f"{JOURNAL_NAME}.new"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, self.path)
+        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _acquire(descriptor: int, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise JournalBusy(
+                    "journal_busy",
+                    "The record of what this run owns is held by another process. Try again in a moment.",
+                    f"not free within {wait_s} s",
+                ) from None
+            time.sleep(LOCK_POLL_S)
+
+
+def _require_room(document: JournalDocument, kind: Kind) -> None:
+    limit = MAX_CONTAINERS if kind == "container" else MAX_NETWORKS
+    if document.count(kind) > limit:
+        raise _full(f"{kind}s")
+    if largest_size(document) > MAX_BYTES:
+        raise _full("bytes")
+
+
+def _full(what: str) -> JournalFull:
+    return JournalFull(
+        "journal_full", "The run reached the bound of what it may own, so nothing more is created.", what
+    )
+
+
+def _forgettable(resource: Resource, now: str) -> bool:
+    if not resource.settled:
+        return False
+    if resource.resource_id is not None:
+        return True
+    age = datetime.fromisoformat(now) - datetime.fromisoformat(resource.changed_at)
+    return age.total_seconds() >= FORGET_ABSENT_AFTER_S

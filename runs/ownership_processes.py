@@ -1,0 +1,72 @@
+"""Which process is this? Identities and process groups read from /proc (design 4)."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from runs.ownership_document import ProcessIdentity
+
+PROC = Path("/proc")
+DEAD_STATES = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """The fields of /proc/<pid>/stat that tell processes apart."""
+
+    pid: int
+    state: str
+    pgid: int
+    sid: int
+    start_ticks: int
+
+
+def boot_id() -> str:
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def process_stat(pid: int) -> ProcessStat | None:
+    """What the kernel says of `pid`, or None when there is no such process."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
+        return None
+    # The command stands in parentheses and may itself hold spaces and parentheses.
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcessStat(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def process_identity(pid: int) -> ProcessIdentity | None:
+    """The identity of a process that exists now (a zombie still has one), or None."""
+    stat = process_stat(pid)
+    if stat is None:
+        return None
+    return ProcessIdentity(stat.pid, stat.start_ticks, stat.pgid, stat.sid, boot_id())
+
+
+def identity_is_alive(identity: ProcessIdentity) -> bool:
+    """Whether exactly this process runs: every field matches and it is no zombie."""
+    stat = process_stat(identity.pid)
+    return stat is not None and stat.state not in DEAD_STATES and process_identity(identity.pid) == identity
+
+
+def group_members(identity: ProcessIdentity) -> list[int]:
+    """The live pids of the identity's process group, whether its leader still lives or not.
+
+    Empty when the group is gone, when the machine was booted since, or when the leader's pid now belongs to
+    another process: the kernel gives a pid out again only after its whole group is gone.
+    """
+    if identity.boot_id != boot_id():
+        return []
+    leader = process_stat(identity.pid)
+    if leader is not None and leader.start_ticks != identity.start_ticks:
+        return []
+    found = (process_stat(int(name)) for name in os.listdir(PROC) if name.isdecimal())
+    return sorted(
+        stat.pid
+        for stat in found
+        if stat is not None
+        and stat.state not in DEAD_STATES
+        and (stat.pgid, stat.sid) == (identity.pgid, identity.sid)
+        and stat.start_ticks >= identity.start_ticks
+    )

@@ -1,0 +1,117 @@
+"""Where does a run keep its files? The owned directory of one run (design 3.2).
+
+Directories are 0700 and files 0600. Everything but ``work/`` is kept when the run has ended; ``work/`` is
+all that a cleanup may delete.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from runs.documents.canonical import canonical_bytes
+
+RUN_FACTS_SCHEMA = "benchsite.run-facts/v1"
+SUPERVISION_SCHEMA = "benchsite.supervision/v1"
+
+
+def now() -> str:
+    """The wall clock as every document of a run writes it: ISO 8601, UTC, microseconds, Z."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of one run's directory; makes and replaces files in it, deletes nothing."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, data: Path, run_id: str) -> "RunFolder":
+        return cls(data / "runs" / run_id)
+
+    def create(self) -> None:
+        """Make the directory and its fixed folders. Raises FileExistsError when the run was started before."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700)
+        for name in ("tasks", "trials", "evidence", "work", "work/home", "work/tmp"):
+            (self.path / name).mkdir(mode=0o700)
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def facts(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    def task(self, name: str) -> Path:
+        return self.path / "tasks" / name
+
+    def trial(self, ordinal: int) -> Path:
+        return self.path / "trials" / str(ordinal)
+
+    def make_trial(self, ordinal: int) -> Path:
+        path = self.trial(ordinal)
+        path.mkdir(mode=0o700)
+        return path
+
+    def read_facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads(self.facts.read_bytes())
+        return facts
+
+    def update_facts(self, **changes: Any) -> None:
+        """Replace the named run-level facts; the file is whole at every instant."""
+        write_document(self.facts, {**self.read_facts(), **changes})
+
+
+def write_document(path: Path, document: dict[str, Any]) -> None:
+    """Write canonical JSON through a temporary file and a rename, 0600, synced to disk."""
+    write_bytes(path, canonical_bytes(document) + b"\n")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    temporary.replace(path)
+
+
+def copy_task(source: Path, target: Path, *, accept: Callable[[str, bytes], None]) -> None:
+    """Copy a task's files; ``accept`` sees each relative path with the bytes that were copied and may refuse them.
+
+    Only regular files and folders are copied: a link or a device is never followed, and ``accept`` will
+    miss it in its list.
+    """
+    target.mkdir(mode=0o700)
+    for entry in sorted(source.rglob("*")):
+        relative = entry.relative_to(source)
+        if entry.is_symlink():
+            continue
+        if entry.is_dir():
+            (target / relative).mkdir(mode=0o700)
+        elif entry.is_file():
+            content = entry.read_bytes()
+            accept(relative.as_posix(), content)
+            write_bytes(target / relative, content)
+            (target / relative).chmod(0o700 if os.access(entry, os.X_OK) else 0o600)
+
+
+def free_bytes(path: Path) -> int:
+    """Free bytes of the file system that holds ``path``."""
+    return shutil.disk_usage(path).free

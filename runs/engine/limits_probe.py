@@ -1,0 +1,128 @@
+"""What runs inside the limits probe's container: it tries to break every limit and prints what stopped it.
+
+Standard library of Python 3.11 only, run as ``python3 -I -S -c <this file>``; prints one JSON object a line.
+Nothing imports it.
+"""
+
+import errno
+import json
+import os
+import resource
+import signal
+import time
+
+BURN_S = 0.3
+SCRATCH = "/scratch"
+CHUNK = 1024 * 1024
+
+
+def say(name, **facts):
+    print(json.dumps({"name": name, **facts}), flush=True)
+
+
+def status_fields():
+    with open("/proc/self/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def security():
+    fields = status_fields()
+    say("no_new_privileges", value=fields.get("NoNewPrivs"))
+    say("seccomp", value=fields.get("Seccomp"))
+    say("capabilities", value=fields.get("CapBnd"))
+    say("core", value=resource.getrlimit(resource.RLIMIT_CORE)[1])
+    say("no_network", value=sorted(os.listdir("/sys/class/net")))
+    try:
+        os.close(os.open("/benchsite-probe", os.O_CREAT | os.O_WRONLY))
+        say("read_only_root", value="written")
+    except OSError as error:
+        say("read_only_root", value=errno.errorcode[error.errno])
+
+
+def open_files():
+    opened = []
+    try:
+        while len(opened) < 4096:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+        stopped = None
+    except OSError as error:
+        stopped = errno.errorcode[error.errno]
+    count = len(opened)
+    for descriptor in opened:
+        os.close(descriptor)
+    say("nofile", value=count, stopped=stopped)
+
+
+def storage(limit):
+    written, stopped = 0, None
+    try:
+        with open(f"{SCRATCH}/fill", "wb", buffering=0) as file:
+            while written < 4 * limit:
+                written += file.write(b"x" * CHUNK)
+    except OSError as error:
+        stopped = errno.errorcode[error.errno]
+    os.unlink(f"{SCRATCH}/fill")
+    say("storage", value=written, stopped=stopped)
+
+
+def end(children):
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def processes():
+    children, stopped = [], None
+    try:
+        while len(children) < 512:
+            child = os.fork()
+            if child == 0:
+                signal.pause()
+            children.append(child)
+    except OSError as error:
+        stopped = errno.errorcode[error.errno]
+    end(children)
+    say("pids", value=len(children), stopped=stopped)
+
+
+def burn(until):
+    while time.monotonic() < until:
+        pass
+    os._exit(0)
+
+
+def cpu():
+    started, used = time.monotonic(), os.times()
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            burn(started + BURN_S)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    now = os.times()
+    seconds = now.children_user + now.children_system - used.children_user - used.children_system
+    say("cpu", value=seconds / (time.monotonic() - started))
+
+
+def memory(limit):
+    child = os.fork()
+    if child == 0:
+        held = bytearray(2 * limit)
+        for place in range(0, len(held), 4096):
+            held[place] = 1
+        os._exit(0)
+    _, code = os.waitpid(child, 0)
+    say("memory", value=os.WTERMSIG(code) if os.WIFSIGNALED(code) else None)
+
+
+def main():
+    limits = json.loads(os.environ["LIMITS"])
+    for check in (security, open_files, processes, cpu):
+        check()
+    storage(limits["storage"])
+    memory(limits["memory"])
+
+
+main()

@@ -1,0 +1,161 @@
+"""What was the gateway told? One JSON line on standard input, read once and kept in memory only."""
+
+import ipaddress
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+CONFIG_SCHEMA = "benchsite.gateway-config/v1"
+MAX_CONFIG_BYTES = 64 * 1024
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_VISIBLE_ASCII = re.compile(r"[\x21-\x7e]+")
+
+
+class ConfigError(Exception):
+    """The line on standard input is not a configuration. The message never quotes it: it holds secrets."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where requests go. `connect_host` is set only for the declared host route (gateway.md)."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    authority: str
+    connect_host: str
+    model: str
+    accepted_models: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Caps of the spec: trials of the run, model requests per trial, tokens and seconds per request."""
+
+    trials: int
+    max_steps: int
+    max_completion_tokens: int
+    request_timeout_s: float
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything the gateway was told; its `repr` shows neither the credential nor the run key."""
+
+    listen_host: str
+    listen_port: int
+    endpoint: Endpoint
+    limits: Limits
+    run_key: bytes
+    credential: str | None
+
+    def __repr__(self) -> str:
+        return f"Config({self.listen_host}:{self.listen_port} -> {self.endpoint.authority})"
+
+
+def parse_config(line: bytes) -> Config:
+    """Read the configuration line. Raises ConfigError, which names the field and never its value."""
+    if len(line) > MAX_CONFIG_BYTES:
+        raise ConfigError("the configuration is too long")
+    try:
+        data = json.loads(line.decode("utf-8"))
+    except ValueError:
+        raise ConfigError("the configuration is not JSON") from None
+    keys = {"schema", "run_key", "credential", "listen", "endpoint", "limits"}
+    document = _object(data, "configuration", keys)
+    if document["schema"] != CONFIG_SCHEMA:
+        raise ConfigError("unknown configuration schema")
+    listen = _object(document["listen"], "listen", {"host", "port"})
+    return Config(
+        listen_host=_address(listen["host"]),
+        listen_port=_integer(listen["port"], "listen.port", 65_535, least=0),
+        endpoint=_endpoint(document["endpoint"]),
+        limits=_limits(document["limits"]),
+        run_key=_run_key(document["run_key"]),
+        credential=_credential(document["credential"]),
+    )
+
+
+def _object(value: Any, name: str, keys: set[str]) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != keys:
+        raise ConfigError(f"{name} must be an object with exactly the keys {', '.join(sorted(keys))}")
+    return value
+
+
+def _endpoint(value: Any) -> Endpoint:
+    data = _object(value, "endpoint", {"base_url", "connect_host", "model", "served_model"})
+    try:
+        url = urlsplit(_text(data["base_url"], "endpoint.base_url"))
+        port = url.port
+    except ValueError:
+        raise ConfigError("endpoint.base_url is not a URL") from None
+    if url.scheme not in {"http", "https"} or not url.hostname or url.username or url.password:
+        raise ConfigError("endpoint.base_url must be http or https, with a host and without user info")
+    if url.query or url.fragment or "?" in str(data["base_url"]) or "#" in str(data["base_url"]):
+        raise ConfigError("endpoint.base_url must have no query and no fragment")
+    model = _text(data["model"], "endpoint.model")
+    served = data["served_model"]
+    accepted = {model} if served is None else {model, _text(served, "endpoint.served_model")}
+    connect_host = data["connect_host"]
+    return Endpoint(
+        scheme=url.scheme,
+        host=url.hostname,
+        port=port or (443 if url.scheme == "https" else 80),
+        path=url.path.rstrip("/"),
+        authority=url.netloc,
+        connect_host=url.hostname if connect_host is None else _address(connect_host),
+        model=model,
+        accepted_models=frozenset(accepted),
+    )
+
+
+def _limits(value: Any) -> Limits:
+    data = _object(value, "limits", {"trials", "max_steps", "max_completion_tokens", "request_timeout_s"})
+    timeout = data["request_timeout_s"]
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
+        raise ConfigError("limits.request_timeout_s must be a number of seconds up to 3600")
+    return Limits(
+        trials=_integer(data["trials"], "limits.trials", 64),
+        max_steps=_integer(data["max_steps"], "limits.max_steps", 1_000),
+        max_completion_tokens=_integer(
+            data["max_completion_tokens"], "limits.max_completion_tokens", 1_000_000
+        ),
+        request_timeout_s=float(timeout),
+    )
+
+
+def _run_key(value: Any) -> bytes:
+    if not isinstance(value, str) or not _KEY.fullmatch(value):
+        raise ConfigError("run_key must be 64 hexadecimal digits")
+    return bytes.fromhex(value)
+
+
+def _credential(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _VISIBLE_ASCII.fullmatch(value):
+        raise ConfigError("credential must be visible ASCII without spaces, or null")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not _VISIBLE_ASCII.fullmatch(value):
+        raise ConfigError(f"{name} must be visible ASCII without spaces")
+    return value
+
+
+def _address(value: Any) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ConfigError("an address in the configuration is not an IP address") from None
+
+
+def _integer(value: Any, name: str, most: int, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError(f"{name} must be an integer from {least} to {most}")
+    return value

@@ -1,0 +1,76 @@
+"""What was asked, and what came of it? Hash-chained JSON lines, bounded in number, ended by a closing line.
+
+Requests that reached the endpoint are bounded by the trials' steps and each has its line. Everything else is
+written up to `LINES_PER_KIND` times per trial and code and then only counted: a flood costs no proof.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+LINES_PER_KIND = 8
+_NO_LINE = "0" * 64
+
+
+@dataclass
+class Entry:
+    """One request. Sizes in bytes, `status` as the endpoint gave it (the gateway's own for a refusal)."""
+
+    trial: int | None = None
+    kind: str = "refused"
+    code: str | None = None
+    status: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    duration_ms: int = 0
+    request_sha256: str | None = None
+    response_sha256: str | None = None
+    message_sha256: str | None = None
+    session_matches: bool | None = None
+
+
+class Ledger:
+    """Writes lines through `write`, one call per line; `close` is idempotent and nothing follows it."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._count = 0
+        self._previous = _NO_LINE
+        self._beyond: Counter[tuple[int, str]] = Counter()
+        self._written: Counter[tuple[int, str]] = Counter()
+        self._closed = False
+
+    def record(self, entry: Entry, *, reached_endpoint: bool) -> None:
+        """Write the entry's line, or only count it when its kind had its lines already."""
+        if self._closed:
+            return
+        if not reached_endpoint:
+            key = (entry.trial or 0, entry.code or "")
+            if self._written[key] >= LINES_PER_KIND:
+                self._beyond[key] += 1
+                return
+            self._written[key] += 1
+        self._append(asdict(entry))
+
+    def close(self) -> None:
+        """One summary line per trial and code that was only counted, then the closing line."""
+        if self._closed:
+            return
+        for (trial, code), count in sorted(self._beyond.items()):
+            self._append({"kind": "summary", "trial": trial or None, "code": code, "count": count})
+        self._append({"kind": "closed", "count": self._count})
+        self._closed = True
+
+    def _append(self, fields: dict[str, Any]) -> None:
+        at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        record = {"seq": self._count, "prev": self._previous, "at": at, **fields}
+        line = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        self._previous = hashlib.sha256(line).hexdigest()
+        self._count += 1
+        self._write(line + b"\n")

@@ -1,0 +1,245 @@
+"""May this body go to the endpoint? A pure function from bytes to the bytes to send, or to a refusal.
+
+The allow-list follows what mini-swe-agent 2.4.6 with litellm really sends: model, messages, max_tokens and
+tools at the top; in messages that it echoes back, whatever fields the endpoint itself had added.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import strict_json
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+# A request of the agent is 7 levels deep; 32 steps hold some 700 items, with eight tool calls a step 4,000.
+MAX_DEPTH = 12
+MAX_ITEMS = 16_384
+MAX_MESSAGES = 1_024
+MAX_TOOLS = 16
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CALL_ID = re.compile(r"[\x21-\x7e]{1,256}")
+
+
+class Refused(Exception):
+    """A body that is not forwarded; `code` is stable and holds nothing of the body."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the spec declares about every request of a run."""
+
+    model: str
+    max_completion_tokens: int
+
+
+def screen(body: bytes, declared: Declared) -> bytes:
+    """The body to send upstream, built anew from allowed parts only. Raises Refused (gateway.md)."""
+    try:
+        document = strict_json.parse(body, max_bytes=MAX_BODY_BYTES, max_depth=MAX_DEPTH, max_items=MAX_ITEMS)
+    except strict_json.NotStrictJson as error:
+        raise Refused(f"body.{error.code}") from None
+    request = _request(document, declared)
+    return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+
+
+def _request(document: Any, declared: Declared) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise Refused("body.not_an_object")
+    if not set(document) <= _ALLOWED:
+        raise Refused("body.unknown_field")
+    if document.get("model") != declared.model:
+        raise Refused("body.model")
+    tokens = document.get("max_tokens")
+    if type(tokens) is not int or tokens != declared.max_completion_tokens:
+        raise Refused("body.max_tokens")
+    request = {"model": declared.model, "messages": _messages(document.get("messages")), "max_tokens": tokens}
+    for name, check in _OPTIONAL.items():
+        if name in document:
+            request[name] = check(document[name])
+    return request
+
+
+def _messages(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_MESSAGES:
+        raise Refused("body.messages")
+    return [_message(message) for message in value]
+
+
+def _message(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refused("body.message")
+    match value.get("role"):
+        case "system" | "user":
+            return _closed(value, {"role", "content"})
+        case "tool":
+            message = _closed(value, {"role", "content", "tool_call_id"})
+            return message | {"tool_call_id": _matching(_CALL_ID, value.get("tool_call_id"))}
+        case "assistant":
+            return _assistant(value)
+        case _:
+            raise Refused("body.role")
+
+
+def _closed(value: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    if set(value) != keys:
+        raise Refused("body.message_field")
+    return {"role": value["role"], "content": _content(value["content"])}
+
+
+def _assistant(value: dict[str, Any]) -> dict[str, Any]:
+    """The endpoint's own words, echoed by the agent: other parts are left out, not refused."""
+    message: dict[str, Any] = {"role": "assistant"}
+    content, calls, reasoning = (value.get(name) for name in ("content", "tool_calls", "reasoning_content"))
+    message["content"] = None if content is None else _content(content)
+    if calls is not None:
+        message["tool_calls"] = [_call(call) for call in _list(calls, "body.tool_calls")]
+    if reasoning is not None:
+        message["reasoning_content"] = _text(reasoning, "body.reasoning_content")
+    if content is None and not calls:
+        raise Refused("body.empty_message")
+    return message
+
+
+def _content(value: Any) -> str | list[dict[str, str]]:
+    if isinstance(value, str):
+        return value
+    parts = _list(value, "body.content")
+    return [_text_part(part) for part in parts]
+
+
+def _text_part(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or set(value) != {"type", "text"} or value["type"] != "text":
+        raise Refused("body.content_part")
+    return {"type": "text", "text": _text(value["text"], "body.content_part")}
+
+
+def _call(value: Any) -> dict[str, Any]:
+    function = value.get("function") if isinstance(value, dict) else None
+    if not isinstance(function, dict) or value.get("type") != "function":
+        raise Refused("body.tool_call")
+    return {
+        "id": _matching(_CALL_ID, value.get("id")),
+        "type": "function",
+        "function": {
+            "name": _matching(_TOOL_NAME, function.get("name")),
+            "arguments": _text(function.get("arguments"), "body.tool_call"),
+        },
+    }
+
+
+def _tools(value: Any) -> list[dict[str, Any]]:
+    tools = _list(value, "body.tools")
+    if len(tools) > MAX_TOOLS:
+        raise Refused("body.tools")
+    return [_tool(tool) for tool in tools]
+
+
+def _tool(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != {"type", "function"} or value["type"] != "function":
+        raise Refused("body.tool_type")
+    function = value["function"]
+    if not isinstance(function, dict) or not set(function) <= {"name", "description", "parameters", "strict"}:
+        raise Refused("body.tool")
+    tool: dict[str, Any] = {"name": _matching(_TOOL_NAME, function.get("name"))}
+    if "description" in function:
+        tool["description"] = _text(function["description"], "body.tool")
+    if "parameters" in function:
+        tool["parameters"] = _schema(function["parameters"])
+    if "strict" in function:
+        tool["strict"] = _boolean(function["strict"])
+    return {"type": "function", "function": tool}
+
+
+def _schema(value: Any) -> Any:
+    """A JSON schema as it is, but without a reference that an endpoint might fetch."""
+    if not isinstance(value, dict):
+        raise Refused("body.tool")
+    pending: list[Any] = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if not str(node.get("$ref", "#")).startswith("#"):
+                raise Refused("body.tool_reference")
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+    return value
+
+
+def _tool_choice(value: Any) -> Any:
+    if value in ("auto", "none", "required"):
+        return value
+    if not isinstance(value, dict) or set(value) != {"type", "function"} or value["type"] != "function":
+        raise Refused("body.tool_choice")
+    function = value["function"]
+    if not isinstance(function, dict) or set(function) != {"name"}:
+        raise Refused("body.tool_choice")
+    return {"type": "function", "function": {"name": _matching(_TOOL_NAME, function["name"])}}
+
+
+def _one(value: Any) -> int:
+    if type(value) is not int or value != 1:
+        raise Refused("body.n")
+    return 1
+
+
+def _no_stream(value: Any) -> bool:
+    if value is not False:
+        raise Refused("body.stream")
+    return False
+
+
+def _number(value: Any) -> int | float:
+    if type(value) not in (int, float) or not 0 <= value <= 2:
+        raise Refused("body.sampling")
+    return value  # type: ignore[no-any-return]
+
+
+def _seed(value: Any) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise Refused("body.sampling")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Refused("body.boolean")
+    return value
+
+
+def _text(value: Any, code: str) -> str:
+    if not isinstance(value, str):
+        raise Refused(code)
+    return value
+
+
+def _list(value: Any, code: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise Refused(code)
+    return value
+
+
+def _matching(pattern: re.Pattern[str], value: Any) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise Refused("body.name")
+    return value
+
+
+_OPTIONAL: dict[str, Callable[[Any], Any]] = {
+    "tools": _tools,
+    "tool_choice": _tool_choice,
+    "parallel_tool_calls": _boolean,
+    "temperature": _number,
+    "top_p": _number,
+    "seed": _seed,
+    "n": _one,
+    "stream": _no_stream,
+}
+_ALLOWED = {"model", "messages", "max_tokens", *_OPTIONAL}

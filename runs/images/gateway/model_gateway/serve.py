@@ -1,0 +1,104 @@
+"""How does the gateway live? Told on standard input, one address, ended by TERM with a closed ledger.
+
+Standard output carries ledger lines and nothing else; standard error a few JSON events:
+`ready` {host, port} and `failed` {code}.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from .config import MAX_CONFIG_BYTES, Config, ConfigError, parse_config
+from .ledger import Ledger
+from .server import Server
+from .upstream import Upstream, resolve, verifying_context
+
+STDIN_SECONDS = 30.0
+_SHUT_SECONDS = 0.3
+
+
+class StartFailed(Exception):
+    """The gateway cannot serve; `code` is stdin, config, resolve or listen. Secrets are in neither field."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+def main() -> int:
+    """Exit status: 0 after TERM, 2 when it could not start."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        config = parse_config(_read_line(sys.stdin.fileno()))
+        asyncio.run(_serve(config))
+    except ConfigError as error:
+        return _failed("config", str(error))
+    except StartFailed as failure:
+        return _failed(failure.code, failure.detail)
+    return 0
+
+
+def _failed(code: str, detail: str) -> int:
+    _say(event="failed", code=code, detail=detail)
+    return 2
+
+
+def _say(**event: Any) -> None:
+    sys.stderr.write(json.dumps(event, sort_keys=True) + "\n")
+    sys.stderr.flush()
+
+
+def _read_line(descriptor: int) -> bytes:
+    """One line; nothing after it is read. Raises StartFailed when it does not come in time."""
+    deadline = time.monotonic() + STDIN_SECONDS
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        data = os.read(descriptor, MAX_CONFIG_BYTES) if readable else b""
+        line += data
+        if not data or len(line) > MAX_CONFIG_BYTES:
+            raise StartFailed("stdin", "no configuration line came")
+    return bytes(line)
+
+
+async def _serve(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    ledger = Ledger(_write_line)
+    server = Server(config, await _upstream(config), ledger)
+    try:
+        listener = await asyncio.start_server(
+            server.connected, config.listen_host, config.listen_port, limit=64 * 1024, backlog=128
+        )
+    except OSError as error:
+        raise StartFailed("listen", f"errno {error.errno}") from None
+    host, port = listener.sockets[0].getsockname()[:2]
+    _say(event="ready", host=host, port=port)
+    await stop.wait()
+    listener.close()
+    await server.shut(_SHUT_SECONDS)
+    ledger.close()
+
+
+async def _upstream(config: Config) -> Upstream:
+    try:
+        address = await resolve(config.endpoint)
+    except OSError:
+        raise StartFailed("resolve", "the endpoint's name does not resolve") from None
+    context = verifying_context() if config.endpoint.scheme == "https" else None
+    return Upstream(config.endpoint, address, config.credential, config.limits.request_timeout_s, context)
+
+
+def _write_line(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,236 @@
+"""How is one request answered? Who asks, may they, may this go out, what came back: each step once, in order.
+
+The ledger line is written before the answer is sent. A refusal is 404 or 401, which ends the agent at once.
+"""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from . import completion, policy
+from .admission import Desk, NotAdmitted, open_desks
+from .config import Config
+from .incoming import BadRequest, ClientGone, Head, Incoming
+from .ledger import Entry, Ledger
+from .policy import Declared, Refused
+from .tokens import TokenBook
+from .upstream import Answer, Upstream, UpstreamFailed
+
+MAX_CONNECTIONS = 64
+_SEND_SECONDS = 10.0
+_REASONS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 502: "Bad Gateway", 504: "Gateway Timeout"}
+_SHORTEST_SECRET = 8
+
+
+class Refusal(Exception):
+    """The request goes nowhere; `code` is stable and goes to the ledger and to the asker."""
+
+    def __init__(self, code: str, status: int = 404) -> None:
+        super().__init__(code)
+        self.code = code
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    body: bytes
+    is_json: bool = True
+
+    def encode(self) -> bytes:
+        kind = "application/json" if self.is_json else "text/plain; charset=utf-8"
+        head = (
+            f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Answer')}\r\nServer: benchsite-gateway\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode("ascii") + self.body
+
+
+class Request:
+    """What is known so far about a request that is being answered."""
+
+    def __init__(self) -> None:
+        self.entry = Entry()
+        self.reached_endpoint = False
+        self._started = time.monotonic()
+
+    def duration_ms(self) -> int:
+        return round((time.monotonic() - self._started) * 1000)
+
+
+class Server:
+    """Answers connections until `shut`; holds no request's content longer than the request lasts."""
+
+    def __init__(self, config: Config, upstream: Upstream, ledger: Ledger) -> None:
+        self._endpoint = config.endpoint
+        self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens)
+        self._book = TokenBook(config.run_key, config.limits.trials)
+        self._desks = open_desks(config.limits)
+        self._secrets = _written_forms(config.credential)
+        self._upstream = upstream
+        self._ledger = ledger
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection: one request, one answer, closed."""
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._ledger.record(Entry(code="connections"), reached_endpoint=False)
+            writer.transport.abort()
+            return
+        self._open.add(task)
+        try:
+            await self._serve(Incoming(reader), writer)
+        finally:
+            self._open.discard(task)
+            writer.transport.abort()
+
+    async def shut(self, grace_s: float) -> None:
+        """Stop what is being answered; each such request gets its line before this returns."""
+        pending = set(self._open)
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending, timeout=grace_s)
+
+    async def _serve(self, incoming: Incoming, writer: asyncio.StreamWriter) -> None:
+        request = Request()
+        try:
+            reply = await self._reply(incoming, request)
+        except ClientGone as gone:
+            if gone.said_something:
+                self._record(request, _refuse(request.entry, "client_gone", None))
+            return
+        except asyncio.CancelledError:
+            self._record(request, _refuse(request.entry, "closing", None))
+            return
+        self._record(request, reply)
+        await _send(incoming, writer, reply)
+
+    def _record(self, request: Request, reply: Reply) -> None:
+        request.entry.bytes_out = len(reply.body)
+        request.entry.duration_ms = request.duration_ms()
+        self._ledger.record(request.entry, reached_endpoint=request.reached_endpoint)
+
+    async def _reply(self, incoming: Incoming, request: Request) -> Reply:
+        try:
+            head = await incoming.head()
+            route = _route(head)
+            trial = self._identify(head)
+            request.entry.trial = trial
+            desk = self._desks[trial]
+            request.entry.session_matches = desk.compare_session(head.one(b"x-session-id"))
+            if route == "models":
+                return self._models(request.entry)
+            with desk:
+                return await self._complete(incoming, head, desk, request)
+        except Refusal as refusal:
+            return _refuse(request.entry, refusal.code, refusal.status)
+        except (BadRequest, Refused, NotAdmitted) as refused:
+            return _refuse(request.entry, refused.code, 404)
+
+    def _identify(self, head: Head) -> int:
+        values = head.all(b"authorization")
+        trial = self._book.trial_of(values[0]) if len(values) == 1 else None
+        if trial is None:
+            raise Refusal("token", 401)
+        return trial
+
+    def _models(self, entry: Entry) -> Reply:
+        """Answered here: what else the endpoint serves is nobody's business. Its code sets it apart."""
+        entry.kind, entry.code = "ok", "models"
+        model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "endpoint"}
+        return Reply(200, json.dumps({"object": "list", "data": [model]}).encode("utf-8"))
+
+    async def _complete(self, incoming: Incoming, head: Head, desk: Desk, request: Request) -> Reply:
+        body = await incoming.body(head, policy.MAX_BODY_BYTES)
+        request.entry.bytes_in = len(body)
+        outgoing = policy.screen(body, self._declared)
+        desk.take_step()
+        request.reached_endpoint = True
+        request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
+        try:
+            answer = await _unless_gone(incoming, self._upstream.complete(outgoing))
+        except UpstreamFailed as failure:
+            return _upstream_failed(request.entry, failure.code)
+        return self._pass_on(answer, request.entry)
+
+    def _pass_on(self, answer: Answer, entry: Entry) -> Reply:
+        entry.status = answer.status
+        entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
+        if any(form in answer.body for form in self._secrets):
+            return _upstream_failed(entry, "credential_echoed")
+        if not answer.succeeded:
+            entry.kind, entry.code = "upstream_error", "status"
+            status = answer.status if answer.status >= 400 else 502
+            return Reply(status, answer.body, answer.is_json)
+        judgement = completion.judge(answer.body, self._endpoint.accepted_models)
+        entry.kind = judgement.kind
+        entry.prompt_tokens = judgement.prompt_tokens
+        entry.completion_tokens = judgement.completion_tokens
+        entry.message_sha256 = judgement.message_sha256
+        return Reply(answer.status, answer.body, answer.is_json)
+
+
+def _route(head: Head) -> str:
+    match head.method, head.target:
+        case b"POST", b"/v1/chat/completions":
+            return "completions"
+        case b"GET", b"/v1/models":
+            return "models"
+    raise Refusal("path")
+
+
+async def _unless_gone(incoming: Incoming, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The work's result; ClientGone as soon as the asker hangs up, and then the work is stopped."""
+    answering = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(incoming.until_gone())
+    try:
+        await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
+        raise ClientGone(True)
+    finally:
+        answering.cancel()
+        watching.cancel()
+        await asyncio.gather(answering, watching, return_exceptions=True)
+
+
+def _refuse(entry: Entry, code: str, status: int | None) -> Reply:
+    entry.kind, entry.code, entry.status = "refused", code, status
+    if status is None:
+        return Reply(0, b"")
+    return Reply(status, _error(f"The gateway refused this request ({code}).", "gateway_refusal", code))
+
+
+def _upstream_failed(entry: Entry, code: str) -> Reply:
+    entry.kind, entry.code = "upstream_error", code
+    sentence = f"The endpoint gave no usable answer ({code})."
+    return Reply(504 if code == "timeout" else 502, _error(sentence, "upstream", code))
+
+
+def _error(message: str, kind: str, code: str) -> bytes:
+    return json.dumps({"error": {"message": message, "type": kind, "code": code}}).encode("utf-8")
+
+
+def _written_forms(credential: str | None) -> tuple[bytes, ...]:
+    """The credential as text and as JSON would hold it; nothing when it is too short to search for."""
+    if credential is None or len(credential) < _SHORTEST_SECRET:
+        return ()
+    return tuple({credential.encode("ascii"), json.dumps(credential)[1:-1].encode("ascii")})
+
+
+async def _send(incoming: Incoming, writer: asyncio.StreamWriter, reply: Reply) -> None:
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            writer.write(reply.encode())
+            await writer.drain()
+            writer.write_eof()
+    except (TimeoutError, OSError):
+        return
+    await incoming.drain()

@@ -1,0 +1,156 @@
+"""What does the endpoint say? One pinned address, own headers, no redirects, no proxies, all bounded."""
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+
+import certifi
+import h11
+
+from .completion import MAX_RESPONSE_BYTES
+from .config import Endpoint
+
+CONNECT_SECONDS = 10.0
+_MAX_HEAD_BYTES = 64 * 1024
+_CHUNK = 64 * 1024
+
+
+class UpstreamFailed(Exception):
+    """No usable answer; `code` is unreachable, timeout, tls, too_large, bad_encoding or protocol."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The endpoint's answer: any status that is not 1xx, and the body as it came."""
+
+    status: int
+    body: bytes
+    is_json: bool
+
+    @property
+    def succeeded(self) -> bool:
+        return 200 <= self.status < 300
+
+
+async def resolve(endpoint: Endpoint) -> str:
+    """The one address that is used from now on. Raises OSError when the name does not resolve."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        endpoint.connect_host, endpoint.port, type=socket.SOCK_STREAM
+    )
+    return str(found[0][4][0])
+
+
+def verifying_context() -> ssl.SSLContext:
+    """Certificates and names are verified, against certifi's list and no other."""
+    context = ssl.create_default_context(cafile=certifi.where())
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+class Upstream:
+    """Asks the endpoint, with the credential; a connection per request."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        address: str,
+        credential: str | None,
+        timeout_s: float,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._address = address
+        self._timeout_s = timeout_s
+        self._context = context
+        self._headers = [("Host", endpoint.authority), ("User-Agent", "benchsite-gateway")]
+        if credential is not None:
+            self._headers.append(("Authorization", f"Bearer {credential}"))
+        self._headers += [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+            ("Connection", "close"),
+        ]
+
+    async def complete(self, body: bytes) -> Answer:
+        """POST a screened body to the endpoint's chat completions. Raises UpstreamFailed."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reader, writer = await self._connect()
+                try:
+                    return await self._exchange(reader, writer, body)
+                finally:
+                    writer.transport.abort()
+        except TimeoutError:
+            raise UpstreamFailed("timeout") from None
+        except h11.RemoteProtocolError:
+            raise UpstreamFailed("protocol") from None
+        except OSError:
+            raise UpstreamFailed("unreachable") from None
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        name = self._endpoint.host if self._context else None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await asyncio.open_connection(
+                    self._address, self._endpoint.port, ssl=self._context, server_hostname=name, limit=_CHUNK
+                )
+        except ssl.SSLError:
+            raise UpstreamFailed("tls") from None
+        except (TimeoutError, OSError):
+            raise UpstreamFailed("unreachable") from None
+
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
+    ) -> Answer:
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        request = h11.Request(
+            method="POST",
+            target=f"{self._endpoint.path}/chat/completions",
+            headers=[*self._headers, ("Content-Length", str(len(body)))],
+        )
+        for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+            writer.write(connection.send(event) or b"")
+        await writer.drain()
+        head = await _head(connection, reader)
+        return Answer(head.status_code, await _body(connection, reader), _is_json(head))
+
+
+async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:
+    event = await _next(connection, reader)
+    while isinstance(event, h11.InformationalResponse):
+        event = await _next(connection, reader)
+    if not isinstance(event, h11.Response):
+        raise UpstreamFailed("unreachable")
+    if any(value != b"identity" for name, value in event.headers if name == b"content-encoding"):
+        raise UpstreamFailed("bad_encoding")
+    return event
+
+
+async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while isinstance(event := await _next(connection, reader), h11.Data):
+        parts.append(bytes(event.data))
+        size += len(event.data)
+        if size > MAX_RESPONSE_BYTES:
+            raise UpstreamFailed("too_large")
+    if not isinstance(event, h11.EndOfMessage):
+        raise UpstreamFailed("protocol")
+    return b"".join(parts)
+
+
+async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(_CHUNK))
+    return event
+
+
+def _is_json(head: h11.Response) -> bool:
+    kinds = [value for name, value in head.headers if name == b"content-type"]
+    return bool(kinds) and kinds[0].lower().startswith(b"application/json")

@@ -1,0 +1,47 @@
+"""Which rows does benchsite keep about runs? One module per concern; import the names from here."""
+
+from runs.models.audit import AuditEntry, AuditKind
+from runs.models.documents import BundleStatus, Endpoint, Profile, TaskBundle
+from runs.models.previews import Preview
+from runs.models.resources import LogLine, OwnedResource, StageMark
+from runs.models.runs import Run
+from runs.models.states import (
+    ACTIVE_STATES,
+    LEGAL_ENDINGS,
+    STATE_OF_STAGE,
+    TERMINAL_STATES,
+    Bucket,
+    Cleanup,
+    RunState,
+    Stage,
+    Verdict,
+)
+from runs.models.trials import Trial
+from runs.models.workers import HarnessLock, ImageLock, Worker
+
+__all__ = [
+    "ACTIVE_STATES",
+    "LEGAL_ENDINGS",
+    "STATE_OF_STAGE",
+    "TERMINAL_STATES",
+    "AuditEntry",
+    "AuditKind",
+    "Bucket",
+    "BundleStatus",
+    "Cleanup",
+    "Endpoint",
+    "HarnessLock",
+    "ImageLock",
+    "LogLine",
+    "OwnedResource",
+    "Preview",
+    "Profile",
+    "Run",
+    "RunState",
+    "Stage",
+    "StageMark",
+    "TaskBundle",
+    "Trial",
+    "Verdict",
+    "Worker",
+]

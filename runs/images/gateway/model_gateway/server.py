@@ -142,8 +142,8 @@ class Server:
         return trial
 
     def _models(self, entry: Entry) -> Reply:
-        """Answered here: what else the endpoint serves is nobody's business. Its code sets it apart."""
-        entry.kind, entry.code = "ok", "models"
+        """Answered here: what else the endpoint serves is nobody's business. It proves nothing."""
+        entry.code, entry.status = "models", 200
         model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "endpoint"}
         return Reply(200, json.dumps({"object": "list", "data": [model]}).encode("utf-8"))
 

@@ -1,0 +1,248 @@
+"""What did the gateway write down, and is it whole? Verifies the ledger's chain and counts it per trial.
+
+Pure. The format is the gateway's (gateway.md): canonical JSON lines, each with the SHA-256 of the line
+before, ended by a closing line. A gap, a broken chain or a missing end is an integrity error (design 5, row 1).
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+MAX_BYTES = 64 * 1024 * 1024
+FIRST_PREVIOUS = "0" * 64
+
+Kind = Literal["ok", "refused", "upstream_error", "malformed", "wrong_model"]
+
+_REQUEST_KINDS = {"ok", "refused", "upstream_error", "malformed", "wrong_model"}
+_COMMON = {"seq", "prev", "at", "kind"}
+_REQUEST = {
+    "trial": (int, None), "code": (str, None), "status": (int, None), "prompt_tokens": (int, None),
+    "completion_tokens": (int, None), "bytes_in": (int,), "bytes_out": (int,), "duration_ms": (int,),
+    "request_sha256": (str, None), "response_sha256": (str, None), "message_sha256": (str, None),
+    "session_matches": (bool, None),
+}  # fmt: skip
+_SUMMARY = {"trial": (int, None), "code": (str,), "count": (int,)}
+_CLOSED = {"count": (int,)}
+
+_SENTENCES = {
+    "ledger.missing": "The gateway's ledger was not kept, so nothing proves what the endpoint answered.",
+    "ledger.too_large": "The gateway's ledger is larger than a ledger can be.",
+    "ledger.torn_line": "The gateway's ledger ends in the middle of a line.",
+    "ledger.malformed_line": "A line of the gateway's ledger is not as the gateway writes it.",
+    "ledger.sequence_gap": "A line of the gateway's ledger is missing or out of order.",
+    "ledger.broken_chain": "A line of the gateway's ledger was changed after it was written.",
+    "ledger.wrong_count": "The gateway's ledger does not hold as many lines as its closing line says.",
+    "ledger.after_closed": "The gateway's ledger goes on after its closing line.",
+    "ledger.not_closed": "The gateway's ledger has no closing line, so its end may be missing.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFault:
+    """What is wrong, once: stable `code`, a person's `sentence`, private `detail`, 1-based `line` if any."""
+
+    code: str
+    line: int | None = None
+    detail: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self.code]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRequest:
+    """One request's line. Sizes in bytes; `status` is the endpoint's, for a refusal the gateway's own."""
+
+    seq: int
+    at: str
+    kind: Kind
+    trial: int | None
+    code: str | None
+    status: int | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    bytes_in: int
+    bytes_out: int
+    duration_ms: int
+    request_sha256: str | None
+    response_sha256: str | None
+    message_sha256: str | None
+    session_matches: bool | None
+
+    @property
+    def reached_endpoint(self) -> bool:
+        return self.request_sha256 is not None
+
+    @property
+    def is_completion(self) -> bool:
+        """A well-formed 2xx completion that names the declared model: the proof of execution (design 5)."""
+        return self.kind == "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLedger:
+    """What one trial's token asked: its lines in order, and by code how many requests the gateway answered
+    itself, those included that were only counted in a summary line.
+    """
+
+    requests: tuple[LedgerRequest, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def forwarded(self) -> tuple[LedgerRequest, ...]:
+        """The requests that reached the endpoint; every one of them has its line."""
+        return tuple(request for request in self.requests if request.reached_endpoint)
+
+    @property
+    def completions(self) -> tuple[LedgerRequest, ...]:
+        return tuple(request for request in self.requests if request.is_completion)
+
+    def matching(self, digests: Iterable[str]) -> int:
+        """How many of these message digests, in order, are what the endpoint really said."""
+        said = iter([request.message_sha256 for request in self.completions])
+        return sum(any(digest == heard for heard in said) for digest in digests)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """The ledger as far as it holds. `trials` has every trial that asked; `unattributed` counts by code."""
+
+    fault: LedgerFault | None
+    lines: int
+    trials: Mapping[int, TrialLedger]
+    unattributed: Mapping[str, int]
+
+    @property
+    def intact(self) -> bool:
+        return self.fault is None
+
+    def trial(self, number: int) -> TrialLedger:
+        """The trial's part, empty when it never asked."""
+        return self.trials.get(number, TrialLedger())
+
+
+def message_digest(content: str | None, tool_calls: Iterable[tuple[str | None, str, str]]) -> str:
+    """The digest of what an assistant said, as the gateway makes it; calls are (id, name, arguments)."""
+    form = {"content": content or "", "tool_calls": [list(call) for call in tool_calls]}
+    return hashlib.sha256(_canonical(form)).hexdigest()
+
+
+def read_ledger(data: bytes | None) -> LedgerReport:
+    """Verify and count `ledger.jsonl` (None when there is none). Never raises; reading ends at a fault."""
+    reading = _Reading()
+    fault = _shape_fault(data) or reading.read(data or b"")
+    return LedgerReport(fault, reading.count, reading.trials(), dict(reading.refused.get(None, Counter())))
+
+
+def _shape_fault(data: bytes | None) -> LedgerFault | None:
+    if not data:
+        return LedgerFault("ledger.missing")
+    if len(data) > MAX_BYTES:
+        return LedgerFault("ledger.too_large", detail=f"{len(data)} bytes")
+    return None
+
+
+class _Reading:
+    """The lines so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.requests: list[LedgerRequest] = []
+        self.refused: dict[int | None, Counter[str]] = {}
+        self._previous = FIRST_PREVIOUS
+        self._closed = False
+
+    def read(self, data: bytes) -> LedgerFault | None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            fault = self._line(line)
+            if fault:
+                return fault
+        if rest:
+            return LedgerFault("ledger.torn_line", self.count + 1)
+        return None if self._closed else LedgerFault("ledger.not_closed", self.count)
+
+    def trials(self) -> dict[int, TrialLedger]:
+        numbers = {r.trial for r in self.requests} | set(self.refused)
+        return {number: self._trial(number) for number in sorted(n for n in numbers if n is not None)}
+
+    def _trial(self, number: int) -> TrialLedger:
+        own = tuple(request for request in self.requests if request.trial == number)
+        return TrialLedger(own, dict(self.refused.get(number, Counter())))
+
+    def _line(self, line: bytes) -> LedgerFault | None:
+        place = self.count + 1
+        if self._closed:
+            return LedgerFault("ledger.after_closed", place)
+        record = _record(line)
+        if record is None:
+            return LedgerFault("ledger.malformed_line", place)
+        if record["seq"] != self.count:
+            return LedgerFault("ledger.sequence_gap", place, f"seq {record['seq']}")
+        if record["prev"] != self._previous:
+            return LedgerFault("ledger.broken_chain", place)
+        if record["kind"] == "closed" and record["count"] != self.count:
+            return LedgerFault("ledger.wrong_count", place, f"{record['count']} said")
+        self._take(record)
+        self._previous = hashlib.sha256(line).hexdigest()
+        self.count += 1
+        return None
+
+    def _take(self, record: dict[str, Any]) -> None:
+        if record["kind"] == "closed":
+            self._closed = True
+        elif record["kind"] == "summary":
+            self._refuse(record["trial"], record["code"], record["count"])
+        else:
+            request = LedgerRequest(**{key: value for key, value in record.items() if key != "prev"})
+            self.requests.append(request)
+            if request.kind == "refused":
+                self._refuse(request.trial, request.code or request.kind, 1)
+
+    def _refuse(self, trial: int | None, code: str, count: int) -> None:
+        self.refused.setdefault(trial, Counter())[code] += count
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The line's object if it is exactly what the gateway writes, canonical form included."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not record.keys() >= _COMMON or not _same(line, record):
+        return None
+    fields = _fields_of(record["kind"])
+    if fields is None or record.keys() - _COMMON != fields.keys():
+        return None
+    whole = type(record["seq"]) is int and isinstance(record["prev"], str) and isinstance(record["at"], str)
+    typed = all(_is_one_of(record[name], kinds) for name, kinds in fields.items())
+    return record if whole and typed else None
+
+
+def _fields_of(kind: Any) -> Mapping[str, tuple[Any, ...]] | None:
+    if kind == "summary":
+        return _SUMMARY
+    if kind == "closed":
+        return _CLOSED
+    return _REQUEST if isinstance(kind, str) and kind in _REQUEST_KINDS else None
+
+
+def _is_one_of(value: Any, kinds: tuple[Any, ...]) -> bool:
+    if value is None:
+        return None in kinds
+    return type(value) in kinds and not (type(value) is int and value < 0)
+
+
+def _same(line: bytes, record: dict[str, Any]) -> bool:
+    try:
+        return _canonical(record) == line
+    except ValueError:
+        return False
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

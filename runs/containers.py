@@ -1,4 +1,4 @@
-"""How does a container or network of ours come to be? The one way: intent, create, id, fence, start (design 3.7).
+"""How does a container or network of ours come to be? Intent, create, id, fence, start (design 3.7).
 
 Needs `docker` and `runs.ownership` only, so that the worker and the isolated harness share it.
 """
@@ -19,10 +19,10 @@ from runs.containers_request import ContainerRequest, RequestRefused, check_requ
 from runs.ownership import Intent, Journal, Role, Slot
 
 __all__ = [
-    "CALL_TIMEOUT_S", "CleanupReport", "ContainerRequest", "Engine", "EngineError", "IntentArgs", "OwnedContainer",
-    "OwnedNetwork", "RequestRefused", "ResourceOutcome", "address_in", "check_request", "connect",
-    "connect_owned", "container_body", "create_owned", "create_owned_network", "engine_call", "find_owned",
-    "reconcile", "remove_owned", "start_owned", "still_present",
+    "CALL_TIMEOUT_S", "CleanupReport", "ContainerRequest", "Engine", "EngineError", "IntentArgs",
+    "OwnedContainer", "OwnedNetwork", "RequestRefused", "ResourceOutcome", "address_in", "check_request",
+    "connect", "connect_owned", "container_body", "create_owned", "create_owned_network", "engine_call",
+    "find_owned", "reconcile", "remove_owned", "start_owned", "still_present",
 ]  # fmt: skip
 
 

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 import docker
 import requests
 import urllib3
+from docker.utils import kwargs_from_env
 
-CALL_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 5
 
 
 class Engine(Protocol):
@@ -21,11 +22,22 @@ class Engine(Protocol):
     def containers(self, *, all: bool = ..., filters: dict[str, Any]) -> list[dict[str, Any]]: ...
     def inspect_container(self, container: str) -> dict[str, Any]: ...
     def remove_container(self, container: str, *, v: bool = ..., force: bool = ...) -> None: ...
-    def create_network(self, name: str, **options: Any) -> dict[str, Any]: ...
+    def create_network(
+        self,
+        name: str,
+        driver: str = ...,
+        options: dict[str, Any] | None = ...,
+        ipam: Any = ...,
+        check_duplicate: bool = ...,
+        internal: bool = ...,
+        labels: dict[str, Any] | None = ...,
+        enable_ipv6: bool = ...,
+        attachable: bool | None = ...,
+    ) -> Any: ...
     def networks(self, *, filters: dict[str, Any]) -> list[dict[str, Any]]: ...
     def inspect_network(self, net_id: str) -> dict[str, Any]: ...
     def remove_network(self, net_id: str) -> None: ...
-    def connect_container_to_network(self, container: str, net_id: str, **options: Any) -> None: ...
+    def connect_container_to_network(self, container: str, net_id: str) -> None: ...
 
 
 class EngineError(Exception):
@@ -58,11 +70,10 @@ _SENTENCES = {
 _CODES = {404: "engine_absent", 409: "engine_conflict"}
 
 
-def connect(timeout_s: float = CALL_TIMEOUT_S) -> docker.APIClient:
+def connect(timeout_s: int = CALL_TIMEOUT_S) -> docker.APIClient:
     """A client of the engine named by the environment, with `timeout_s` seconds for every call."""
     with engine_call("connect"):
-        settings = docker.utils.kwargs_from_env()
-        return docker.APIClient(version="auto", timeout=timeout_s, **settings)
+        return docker.APIClient(version="auto", timeout=timeout_s, **kwargs_from_env())
 
 
 @contextmanager

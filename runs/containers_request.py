@@ -32,10 +32,10 @@ class ContainerRequest:
     """One container. Everything that is not here is fixed by `container_body`.
 
     `image_id` is the full `sha256:` id. `cpus` counts CPUs, sizes are bytes, `tmpfs` maps an absolute path to
-    its size. `network` is a full network id or None for no network at all; `address` a fixed IPv4 address in a
-    network with its own subnet; `hosts` name → address lines for /etc/hosts. `log_bytes` bounds the engine's
-    log in one file: at that size the engine drops the oldest lines, so a program whose log is a record (the
-    gateway) must itself stop before it.
+    its size. `network` is a full network id or None for no network at all; `address` a fixed IPv4 address in
+    a network with its own subnet; `hosts` name → address lines for /etc/hosts. `log_bytes` bounds the
+    engine's log in one file: at that size the engine drops the oldest lines, so a program whose log is a
+    record (the gateway) must itself stop before it.
     """
 
     role: Role

@@ -3,12 +3,9 @@
 Standard library only: the worker and the isolated harness use the same code on the same files.
 """
 
-import fcntl
-import os
 import secrets
-import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -43,50 +40,43 @@ from runs.ownership_document import (
     Resource,
     Role,
     Stage,
+    busy,
     corrupt,
-    dump,
-    largest_size,
-    load,
+    full,
     plain,
     utc_now,
 )
-from runs.ownership_processes import (
-    boot_id,
-    group_members,
-    identity_is_alive,
-    process_identity,
-)
+from runs.ownership_format import dump, largest_size, load
+from runs.ownership_processes import boot_id, group_members, identity_is_alive, process_identity
+from runs.ownership_storage import LockBusy, locked, make_lock, read_bounded, replace_whole
 
 __all__ = [
-    "FULL_ID", "LABELS", "LABEL_NONCE", "LABEL_OWNER", "LABEL_ROLE", "LABEL_RUN", "MAX_BYTES", "MAX_CONTAINERS",
-    "MAX_NETWORKS", "MAX_PROCESSES", "SCHEMA", "Fence", "Fenced", "Intent", "Journal", "JournalBusy",
-    "JournalCorrupt", "JournalDocument", "JournalError", "JournalExists", "JournalFull", "Kind", "Outcome",
-    "OwnedProcess", "ProcessIdentity", "Resource", "Role", "Slot", "Stage", "boot_id", "group_members",
-    "identity_is_alive", "process_identity", "utc_now",
+    "FULL_ID", "LABELS", "LABEL_NONCE", "LABEL_OWNER", "LABEL_ROLE", "LABEL_RUN", "MAX_BYTES",
+    "MAX_CONTAINERS", "MAX_NETWORKS", "MAX_PROCESSES", "SCHEMA", "Fence", "Fenced", "Intent", "Journal",
+    "JournalBusy", "JournalCorrupt", "JournalDocument", "JournalError", "JournalExists", "JournalFull",
+    "Kind", "Outcome", "OwnedProcess", "ProcessIdentity", "Resource", "Role", "Slot", "Stage", "boot_id",
+    "group_members", "identity_is_alive", "process_identity", "utc_now",
 ]  # fmt: skip
 
 JOURNAL_NAME = "journal.json"
 LOCK_NAME = "journal.lock"
+# Longer than the engine call that may be made under the lock.
 LOCK_WAIT_S = 15.0
-LOCK_POLL_S = 0.01
-# An intent that was never found is forgotten by `compact` only this long after it was last looked for.
+# An intent that was never found is forgotten by a long-lived journal only this long after the last look.
 FORGET_ABSENT_AFTER_S = 600.0
-
-_STAGE_OF_OUTCOME = {outcome: Stage(outcome.value) for outcome in Outcome}
 
 
 class Slot:
     """The open place of one create call, under the journal's lock: the caller persists the id that it got."""
 
-    def __init__(self, journal: "Journal", nonce: str) -> None:
-        self._journal = journal
-        self._nonce = nonce
+    def __init__(self, record: Callable[[str], None]) -> None:
+        self._record = record
         self.resource_id: str | None = None
         self.refused: str | None = None
 
     def persist(self, resource_id: str) -> None:
         """Record the engine's full 64-hex id, durably, before anything else is done with the resource."""
-        self._journal._set_id(self._nonce, resource_id)
+        self._record(resource_id)
         self.resource_id = resource_id
 
     def refuse(self, detail: str) -> None:
@@ -97,7 +87,8 @@ class Slot:
 class Journal:
     """One ownership journal in its directory. Every change re-reads under the lock and is written atomically.
 
-    With `process`, creating and starting are refused unless that pid is a process recorded in the journal.
+    With `process`, creating and starting are refused unless that pid is a process which the journal records.
+    Any change may raise JournalBusy (no lock within `lock_wait_s` seconds) and JournalCorrupt.
     """
 
     def __init__(
@@ -118,48 +109,42 @@ class Journal:
         """Make a new journal with a new ownership id. Raises JournalExists when there is one already."""
         directory.mkdir(mode=0o700, exist_ok=True)
         journal = cls(directory)
-        os.close(os.open(journal._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        make_lock(directory / LOCK_NAME)
         with journal._locked():
-            if os.path.lexists(journal.path):
+            if journal.path.exists(follow_symlinks=False):
                 raise JournalExists(
                     "journal_exists", "This run already has a record of what it owns.", run_id
                 )
-            document = JournalDocument(run_id, secrets.token_hex(16), journal._now())
-            load(dump(document))
-            journal._store(document)
+            journal._store(JournalDocument(run_id, secrets.token_hex(16), journal._now()))
         return journal
 
     @classmethod
     def open_or_create(cls, directory: Path, *, run_id: str) -> Self:
-        """The journal of a long-lived owner, such as a worker's maintenance journal."""
+        """The journal of a long-lived owner, such as a worker's maintenance; forgets what is gone."""
         try:
             return cls.create(directory, run_id=run_id)
         except JournalExists:
-            return cls(directory)
+            journal = cls(directory)
+            journal.compact()
+            return journal
 
     @property
     def path(self) -> Path:
         return self.directory / JOURNAL_NAME
 
-    @property
-    def _lock_path(self) -> Path:
-        return self.directory / LOCK_NAME
-
     def read(self) -> JournalDocument:
         """The document as it stands; needs no lock, since a write replaces the whole file at once."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            return load(read_bounded(self.path, MAX_BYTES))
         except OSError as error:
-            raise corrupt(f"{self.path.name}: {error.strerror}") from error
-        with open(descriptor, "rb") as file:
-            return load(file.read(MAX_BYTES + 1))
+            raise corrupt(f"{JOURNAL_NAME}: {error.strerror}") from error
 
     def check_open(self) -> None:
         """Raises Fenced once the fence stands."""
         self.read().require_open()
 
     def require_process(self, pid: int) -> None:
-        """Raises JournalError `process_not_owned` unless `pid` is exactly a process that the journal records."""
+        """Raises JournalError `process_not_owned` unless exactly the process `pid` is in the journal."""
         identity = process_identity(pid)
         if identity is None or all(process.identity != identity for process in self.read().processes):
             raise JournalError(
@@ -178,7 +163,7 @@ class Journal:
         trial_uuid: str | None = None,
         image_id: str | None = None,
     ) -> Intent:
-        """Record the intention to create one resource. Raises Fenced, JournalFull, JournalBusy, JournalCorrupt."""
+        """Record the intention to create one resource. Raises Fenced, JournalFull, `intent_refused`."""
         with self._locked():
             document = self.read()
             document.require_open()
@@ -186,10 +171,11 @@ class Journal:
                 document.run_id, document.owner, secrets.token_hex(16), role, kind,
                 trial, session_id, trial_uuid, image_id,
             )  # fmt: skip
-            resource = Resource(intent, Stage.INTENDED, self._now())
-            grown = replace(document, resources=(*document.resources, resource))
-            _require_room(grown, kind)
-            load(dump(grown))
+            intent.check()
+            grown = replace(
+                document, resources=(*document.resources, Resource(intent, Stage.INTENDED, self._now()))
+            )
+            _require_room(grown)
             self._store(grown)
         return intent
 
@@ -202,7 +188,7 @@ class Journal:
         """
         with self._locked():
             self._require_creatable(intent)
-            slot = Slot(self, intent.nonce)
+            slot = Slot(lambda resource_id: self._set_id(intent.nonce, resource_id))
             try:
                 yield slot
             finally:
@@ -223,8 +209,8 @@ class Journal:
             yield resource
             self._set_stage(nonce, Stage.STARTED, None)
 
-    def mark(self, nonce: str, stage: Stage, *, detail: str | None = None) -> None:
-        """Record how far a resource came; allowed after the fence. `removed` is final."""
+    def mark(self, nonce: str, stage: Stage | str, *, detail: str | None = None) -> None:
+        """Record how far a resource came; allowed after the fence. What is settled stays as it is."""
         with self._locked():
             self._set_stage(nonce, Stage(stage), detail)
 
@@ -234,18 +220,22 @@ class Journal:
             self._set_id(nonce, resource_id)
 
     def record_outcome(self, nonce: str, outcome: Outcome, detail: str | None = None) -> None:
-        """Record what an attempt at removal came to and count it; allowed after the fence."""
+        """Record what an attempt at removal came to and count it; allowed after the fence.
+
+        An id that the engine once answered with 404 never comes back, so that outcome is final.
+        """
         with self._locked():
             document = self.read()
             resource = document.resource(nonce)
+            final = resource.settled and resource.outcome is not None
             self._store(
                 document.with_resource(
                     replace(
                         resource,
-                        stage=_STAGE_OF_OUTCOME[outcome],
+                        stage=resource.stage if final else Stage(outcome.value),
                         changed_at=self._now(),
-                        outcome=outcome,
-                        detail=None if detail is None else plain(detail),
+                        outcome=resource.outcome if final else outcome,
+                        detail=resource.detail if final else _plain(detail),
                         attempts=min(resource.attempts + 1, MAX_COUNT),
                     )
                 )
@@ -254,8 +244,8 @@ class Journal:
     def fence(self, reason: str, *, wait_s: float | None = None) -> None:
         """Close the run: nothing is created or started from here on. The first reason stays.
 
-        Raises JournalBusy when the lock is not free within `wait_s` (the caller then stops the process group
-        that holds it, and fences again).
+        Raises JournalBusy when the lock is not free within `wait_s`; the caller then stops the process group
+        that holds it, and fences again.
         """
         with self._locked(wait_s):
             document = self.read()
@@ -270,22 +260,22 @@ class Journal:
             if any(process.identity == identity for process in document.processes):
                 return
             grown = replace(document, processes=(*document.processes, OwnedProcess(trial, identity)))
-            if len(grown.processes) > MAX_PROCESSES or largest_size(grown) > MAX_BYTES:
-                raise _full("processes")
+            if len(grown.processes) > MAX_PROCESSES:
+                raise full("processes")
+            _require_room(grown)
             self._store(grown)
 
     def compact(self) -> None:
         """Forget what is verified gone, so that a long-lived journal never fills. Not for a run's journal."""
         with self._locked():
-            document = self.read()
-            now = self._now()
-            self._store(
-                replace(
-                    document,
-                    resources=tuple(r for r in document.resources if not _forgettable(r, now)),
-                    processes=tuple(p for p in document.processes if group_members(p.identity)),
-                )
+            document, now = self.read(), self._now()
+            kept = replace(
+                document,
+                resources=tuple(r for r in document.resources if not _forgettable(r, now)),
+                processes=tuple(p for p in document.processes if group_members(p.identity)),
             )
+            if kept != document:
+                self._store(kept)
 
     def _require_creatable(self, intent: Intent) -> None:
         document = self.read()
@@ -312,90 +302,56 @@ class Journal:
             )
         document = self.read()
         resource = document.resource(nonce)
+        if resource.settled and resource.resource_id == resource_id:
+            return
         taken = {r.resource_id for r in document.resources if r.nonce != nonce}
         if resource.resource_id not in (None, resource_id) or resource_id in taken:
             raise JournalError(
                 "id_conflict", "Another id stands in the journal for this resource.", resource_id
             )
-        self._store(
-            document.with_resource(
-                replace(
-                    resource,
-                    resource_id=resource_id,
-                    stage=Stage.CREATED,
-                    changed_at=self._now(),
-                    outcome=None,
-                )
-            )
+        found = replace(
+            resource, resource_id=resource_id, stage=Stage.CREATED, changed_at=self._now(), outcome=None
         )
+        self._store(document.with_resource(found))
 
     def _set_stage(self, nonce: str, stage: Stage, detail: str | None) -> None:
         document = self.read()
         resource = document.resource(nonce)
-        if resource.stage is Stage.REMOVED and stage is not Stage.REMOVED:
-            raise JournalError("already_removed", "This resource was removed before.", stage)
-        changed = replace(
-            resource, stage=stage, changed_at=self._now(), detail=None if detail is None else plain(detail)
-        )
+        if resource.settled:
+            return
+        changed = replace(resource, stage=stage, changed_at=self._now(), detail=_plain(detail))
         self._store(document.with_resource(changed))
 
     @contextmanager
     def _locked(self, wait_s: float | None = None) -> Iterator[None]:
-        try:
-            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError as error:
-            raise corrupt(f"{LOCK_NAME}: {error.strerror}") from error
-        try:
-            _acquire(descriptor, self._lock_wait_s if wait_s is None else wait_s)
+        wait_s = self._lock_wait_s if wait_s is None else wait_s
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.directory / LOCK_NAME, wait_s))
+            except LockBusy:
+                raise busy(wait_s) from None
+            except OSError as error:
+                raise corrupt(f"{LOCK_NAME}: {error.strerror}") from error
             yield
-        finally:
-            os.close(descriptor)
 
     def _store(self, document: JournalDocument) -> None:
         data = dump(document)
-        if len(data) > MAX_BYTES:
-            raise _full("bytes")
-        temporary = self.directory / f"{JOURNAL_NAME}.new"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, self.path)
-        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        load(data)
+        replace_whole(self.path, data)
 
 
-def _acquire(descriptor: int, wait_s: float) -> None:
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise JournalBusy(
-                    "journal_busy",
-                    "The record of what this run owns is held by another process. Try again in a moment.",
-                    f"not free within {wait_s} s",
-                ) from None
-            time.sleep(LOCK_POLL_S)
+def _plain(detail: str | None) -> str | None:
+    return None if detail is None else plain(detail)
 
 
-def _require_room(document: JournalDocument, kind: Kind) -> None:
-    limit = MAX_CONTAINERS if kind == "container" else MAX_NETWORKS
-    if document.count(kind) > limit:
-        raise _full(f"{kind}s")
+def _require_room(document: JournalDocument) -> None:
+    """Room for the fence and for every outcome is kept free, so that a full journal never blocks them."""
+    if document.count("container") > MAX_CONTAINERS:
+        raise full("containers")
+    if document.count("network") > MAX_NETWORKS:
+        raise full("networks")
     if largest_size(document) > MAX_BYTES:
-        raise _full("bytes")
-
-
-def _full(what: str) -> JournalFull:
-    return JournalFull(
-        "journal_full", "The run reached the bound of what it may own, so nothing more is created.", what
-    )
+        raise full("bytes")
 
 
 def _forgettable(resource: Resource, now: str) -> bool:

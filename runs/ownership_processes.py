@@ -1,6 +1,5 @@
 """Which process is this? Identities and process groups read from /proc (design 4)."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +60,8 @@ def group_members(identity: ProcessIdentity) -> list[int]:
     leader = process_stat(identity.pid)
     if leader is not None and leader.start_ticks != identity.start_ticks:
         return []
-    found = (process_stat(int(name)) for name in os.listdir(PROC) if name.isdecimal())
+    names = [entry.name for entry in PROC.iterdir()]
+    found = (process_stat(int(name)) for name in names if name.isdecimal())
     return sorted(
         stat.pid
         for stat in found

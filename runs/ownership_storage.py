@@ -1,0 +1,64 @@
+"""How is a small file replaced whole, by one writer at a time? Atomic writes, a bounded lock (design 4)."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOCK_POLL_S = 0.01
+
+
+class LockBusy(Exception):
+    """The lock was not free within the wait."""
+
+
+@contextmanager
+def locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold an exclusive flock on an existing lock file, opened for this one use. Raises LockBusy, OSError.
+
+    The file is never renamed or removed, and closing the descriptor frees the lock however the holder ends.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        _acquire(descriptor, time.monotonic() + wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, deadline: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise LockBusy from None
+            time.sleep(LOCK_POLL_S)
+
+
+def make_lock(path: Path) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """At most `limit` + 1 bytes of a regular file, so that a caller sees that it is too large."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        return file.read(limit + 1)
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """Write `data` to a temporary file, sync it, rename it over `path`, and sync the directory."""
+    temporary = path.with_name(f"{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -32,7 +32,7 @@ class ResourceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """One pass over a journal. `problems` are failures to keep the record itself, such as a full disk."""
+    """One pass over a journal. `problems` are codes of failures to keep the record itself, such as a full disk."""
 
     resources: tuple[ResourceOutcome, ...]
     problems: tuple[str, ...] = ()
@@ -259,8 +259,10 @@ class _Pass:
         # A journal that cannot be written must not keep containers alive; it makes the cleanup fail instead.
         try:
             write()
-        except (JournalError, OSError) as error:
-            self.problems.append(f"{type(error).__name__}: {error}")
+        except JournalError as error:
+            self.problems.append(error.code)
+        except OSError as error:
+            self.problems.append(f"os_{type(error).__name__}")
 
 
 def _labels_of(kind: Kind, seen: dict[str, Any]) -> object:

@@ -1,0 +1,70 @@
+"""What may be deleted of a run's files? Its `work/`, and nothing that a link leads to (design 3.2).
+
+Every component below the data root is opened relative to the one before and never through a link, so that a
+link put in the place of any of them makes the deletion fail instead of going elsewhere.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+MAX_DEPTH = 200
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class WorkRefused(Exception):
+    """The folder is not what it should be, so nothing (more) was deleted: `code`, `sentence`, `detail`."""
+
+    def __init__(self, detail: str) -> None:
+        self.code = "work_refused"
+        self.sentence = "The working folder of this run is not a plain folder, so it was left alone."
+        self.detail = detail
+        super().__init__(self.sentence)
+
+
+def delete_work(data: Path, run_id: str) -> None:
+    """Delete `<data>/runs/<run id>/work` whole; nothing there is fine. `data` itself is trusted.
+
+    Links are removed, never followed; another file system mounted inside is refused. Raises WorkRefused and
+    OSError.
+    """
+    if not RUN_ID.fullmatch(run_id):
+        raise WorkRefused("this is no run id")
+    with _opened(data / "runs", None) as runs, _opened(run_id, runs) as run:
+        try:
+            with _opened("work", run) as work:
+                _empty(work, os.fstat(run).st_dev, depth=0)
+        except FileNotFoundError:
+            return
+        os.rmdir("work", dir_fd=run)
+
+
+@contextmanager
+def _opened(name: Path | str, parent: int | None) -> Iterator[int]:
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+    except NotADirectoryError as error:
+        raise WorkRefused(f"{Path(name).name} is a link or no folder") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: int, device: int, depth: int) -> None:
+    if os.fstat(folder).st_dev != device:
+        raise WorkRefused("another file system is mounted inside")
+    if depth > MAX_DEPTH:
+        raise WorkRefused("the folders are nested too deeply")
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if is_folder:
+            with _opened(name, folder) as inner:
+                _empty(inner, device, depth + 1)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)

@@ -1,0 +1,63 @@
+"""What was compared, and did it hold? Every check of a run or trial is reported, not only the first that
+failed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is
+    private."""
+
+    name: str
+    code: str
+    ok: bool
+    detail: str = ""
+
+
+def equal(name: str, code: str, expected: object, found: object) -> Check:
+    """Equal in type and value: True is not 1. The detail holds both, shortened."""
+    ok = type(expected) is type(found) and expected == found
+    return Check(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
+
+
+def same_number(name: str, code: str, expected: object, found: object) -> Check:
+    """Equal numbers, whether written 60 or 60.0; a boolean is no number."""
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found)
+    )
+    ok = numbers and expected == found
+    return Check(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
+
+
+def one_of(name: str, code: str, allowed: Iterable[object], found: object) -> Check:
+    ok = any(type(value) is type(found) and value == found for value in allowed)
+    return Check(name, code, ok, "" if ok else f"found {short(found)}")
+
+
+def short(value: object, limit: int = 80) -> str:
+    text = ascii(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def at(document: Any, *path: str | int) -> Any:
+    """The value at a path of keys and indexes, or None where the path leads nowhere."""
+    for part in path:
+        if isinstance(part, str) and isinstance(document, dict):
+            document = document.get(part)
+        elif isinstance(part, int) and isinstance(document, list) and 0 <= part < len(document):
+            document = document[part]
+        else:
+            return None
+    return document
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value when it is an object, otherwise an empty one: a mistyped section has no fields."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,370 @@
+"""Which codes can a trial get, and what does each say to a person?
+
+The single table of classification codes: the classifier gives codes, pages and documentation list them.
+A sentence may hold fields in braces; only numbers and words of our own fill them, never text from a run.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Bucket(StrEnum):
+    """Where a trial counts (design 5): evaluated = passed + failed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class FailureClass(StrEnum):
+    """Who or what is answerable for an error, or for a trial that was not evaluated."""
+
+    NONE = ""
+    INTEGRITY = "integrity"
+    INVALID_EVALUATION = "invalid_evaluation"
+    CANCELLED = "cancelled"
+    WORKER_RUNTIME = "worker_runtime"
+    HARNESS = "harness"
+    INCOMPLETE = "incomplete"
+    AUTHENTICATION = "authentication"
+    ROUTING = "routing"
+    SERVING_RUNTIME = "serving_runtime"
+    RESOURCE_EXHAUSTION = "resource_exhaustion"
+    GRADING = "grading"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One stable code: its bucket and class, and what happened, what it means, what to do."""
+
+    name: str
+    bucket: Bucket
+    klass: FailureClass
+    title: str
+    sentence: str
+    remedy: str = ""
+
+
+_NOT_COUNTED = "The trial was not evaluated and counts neither as passed nor as failed."
+
+
+def _errors(klass: FailureClass, remedy: str, rows: dict[str, tuple[str, str]]) -> list[Code]:
+    return [
+        Code(f"{klass.value}.{suffix}", Bucket.ERROR, klass, title, f"{sentence} {_NOT_COUNTED}", remedy)
+        for suffix, (title, sentence) in rows.items()
+    ]
+
+
+_OUTCOMES = [
+    Code(
+        "passed.reward_1",
+        Bucket.PASSED,
+        FailureClass.NONE,
+        "Passed",
+        "The separate verifier graded the agent's work with reward 1, and every proof of execution is there.",
+    ),
+    Code(
+        "failed.reward_0",
+        Bucket.FAILED,
+        FailureClass.NONE,
+        "Failed",
+        "The separate verifier graded the agent's work with reward 0, and every proof of execution is there.",
+    ),
+    Code(
+        "cancelled.requested",
+        Bucket.CANCELLED,
+        FailureClass.CANCELLED,
+        "Cancelled",
+        "The run was cancelled before this trial was graded. " + _NOT_COUNTED,
+        "Start a new run when you want the result.",
+    ),
+]
+
+_INTEGRITY = _errors(
+    FailureClass.INTEGRITY,
+    "Do not use this result. Look at the failed checks, then start a new run.",
+    {
+        "run_identity": ("Run identity differs", "A document of the run names another run than its folder."),
+        "spec_mismatch": ("Spec differs", "The stored spec is not the one that was confirmed."),
+        "spec_unreadable": ("Spec unreadable", "The stored spec is missing or cannot be read."),
+        "run_unreadable": ("Run record unreadable", "The run's own record is missing or cannot be read."),
+        "journal_unreadable": ("Journal unreadable", "The ownership journal is missing or cannot be read."),
+        "trial_identity": (
+            "Trial identity differs",
+            "The trial's id in Harbor's result is not the id that was journaled when its container was made.",
+        ),
+        "duplicate_trial": (
+            "Two results for one trial",
+            "More than one result was found where exactly one was requested.",
+        ),
+        "foreign_trial": ("Foreign trial", "The result belongs to another task than the one requested here."),
+        "task_checksum": (
+            "Task differs",
+            "The task's checksum in the result is not the one that was confirmed.",
+        ),
+        "image_mismatch": (
+            "Image differs",
+            "A container of this trial ran from another image than the locked one.",
+        ),
+        "run_refused": ("Identity differs", "A hash or an identity differed before this trial could start."),
+        "artifact_hash": (
+            "Stored file differs",
+            "A stored file is not byte for byte what the provider saw when it copied it.",
+        ),
+        "verifier_input": (
+            "Verifier's input differs",
+            "The verifier received a file that is not what was copied out of the agent's container.",
+        ),
+        "times_inverted": ("Times run backwards", "A recorded end lies before its beginning."),
+        "observed_broken": (
+            "Provider's record broken",
+            "The provider's record of what it saw has a gap, a repetition or an unreadable line.",
+        ),
+        "record_unreadable": (
+            "Record unreadable",
+            "A record that our own side wrote about this trial cannot be read.",
+        ),
+        "ledger_broken": (
+            "Ledger broken",
+            "The gateway's ledger is missing, has a gap, or its hash chain does not hold.",
+        ),
+        "reward_before_verifier": (
+            "Reward older than the verifier",
+            "The reward file is older than the verifier that should have written it.",
+        ),
+        "reward_both_files": (
+            "Two reward files",
+            "Both reward.json and reward.txt were written where exactly one is allowed, equal or not.",
+        ),
+        "reward_duplicate_key": (
+            "Duplicate key in the reward",
+            "The reward file names a key twice, so it says two things at once.",
+        ),
+    },
+)
+
+_INVALID = _errors(
+    FailureClass.INVALID_EVALUATION,
+    "Nothing was measured. Check the worker's harness lock and the endpoint, then start a new run.",
+    {
+        "install_only": ("Agent only installed", "Harbor was told to install the agent and stop there."),
+        "verification_disabled": ("Verification disabled", "Harbor was told not to grade."),
+        "shared_verifier": (
+            "Shared verifier",
+            "The verifier shared the agent's container instead of having its own.",
+        ),
+        "other_agent": ("Another agent", "Harbor ran another agent than the one that was confirmed."),
+        "other_controls": (
+            "Other controls",
+            "Harbor applied other controls than the ones that were confirmed.",
+        ),
+        "agent_version": (
+            "Agent not seen",
+            "The provider did not see the locked version of the agent before it ran.",
+        ),
+        "no_agent_end": (
+            "No end of the agent",
+            "No end of the agent's command was recorded, so it is not known that it ran.",
+        ),
+        "no_completion": (
+            "No answer from the model",
+            "The gateway recorded no well-formed answer of the model for this trial.",
+        ),
+        "proof_missing": (
+            "Proof of execution missing",
+            "The trial's identity or image was never recorded, so the result cannot be tied to an execution.",
+        ),
+        "not_verified_separately": (
+            "No separate verifier seen",
+            "The provider saw no verifier container of its own for this trial.",
+        ),
+    },
+)
+
+_WORKER = _errors(
+    FailureClass.WORKER_RUNTIME,
+    "Look at the worker and its engine, then start a new run.",
+    {
+        "interrupted": ("Interrupted", "The worker was interrupted while this trial was open."),
+        "process_lost": (
+            "Harness process lost",
+            "The harness process ended by a signal that we did not send.",
+        ),
+        "not_started": ("Not started", "The run ended before this trial was started."),
+        "preflight": ("Preflight failed", "A check before the start failed, so no trial was started."),
+        "gateway": ("Gateway failed", "The gateway could not be started or did not stay up."),
+        "probe": (
+            "Isolation not proved",
+            "The egress probe found that a container could reach more than the gateway, or not the gateway.",
+        ),
+        "start_failed": ("Container not started", "The provider could not create or start a container."),
+        "exec_failed": ("Command not executed", "The engine could not execute a command in a container."),
+        "stop_failed": ("Container not stopped", "The provider could not stop or remove a container."),
+        "setup_failed": ("Set-up failed", "The agent's set-up command ended with code {exit_code}."),
+        "transfer_failed": ("Transfer failed", "A transfer between the worker and a container failed."),
+        "transfer_refused": (
+            "Transfer refused",
+            "A transfer was refused because it held a link, a device, a bad name or too much data.",
+        ),
+        "disk_full": ("Disk full", "The worker's disk was full."),
+        "provider_failure": ("Provider failure", "The environment provider recorded a failure."),
+        "verifier_transfer": (
+            "Verifier's files not complete",
+            "A transfer to or from the verifier did not succeed, so the grade cannot be read whole.",
+        ),
+    },
+)
+
+_HARNESS = _errors(
+    FailureClass.HARNESS,
+    "Look at the harness log among the private evidence.",
+    {
+        "config_differs": (
+            "Harbor's config differs",
+            "Harbor recorded another config than the one it was given.",
+        ),
+        "no_result": ("No result", "Harbor ended without writing a result for this trial."),
+        "result_unreadable": ("Result unreadable", "Harbor's result for this trial cannot be read."),
+        "result_unsupported": (
+            "Result of an unknown version",
+            "Harbor's result or lock has a version that this site does not know.",
+        ),
+        "exception": (
+            "Harbor failed",
+            "Harbor recorded an exception that is neither the agent's own exit nor a time limit.",
+        ),
+        "run_failure": ("Run failed", "The run failed before this trial could be completed."),
+    },
+)
+
+_INCOMPLETE = _errors(
+    FailureClass.INCOMPLETE,
+    "Compare the limit with the stage's duration. A reward that came later is kept, marked and not counted.",
+    {
+        f"{phase}_deadline": (
+            f"{word} time limit",
+            f"{word} ran into the limit of {{limit_s}} before the trial was graded.",
+        )
+        for phase, word in {
+            "environment": "The environment's start",
+            "setup": "The agent's set-up",
+            "agent": "The agent",
+            "verifier": "The verifier",
+            "trial": "The trial",
+            "run": "The run",
+        }.items()
+    },
+)
+
+_ENDPOINT_REMEDY = "Check the endpoint and its credential, then start a new run."
+_ENDPOINT = [
+    *_errors(
+        FailureClass.AUTHENTICATION,
+        _ENDPOINT_REMEDY,
+        {"rejected": ("Credential rejected", "The endpoint rejected the credential (status {status}).")},
+    ),
+    *_errors(
+        FailureClass.ROUTING,
+        _ENDPOINT_REMEDY,
+        {
+            "unreachable": ("Endpoint unreachable", "The gateway could not reach the endpoint."),
+            "tls": ("TLS not verified", "The endpoint's TLS certificate could not be verified."),
+            "wrong_model": ("Wrong model", "The endpoint answered with another model than the alias."),
+            "not_found": ("Endpoint has no such model", "The endpoint answered with status {status}."),
+            "redirected": (
+                "Endpoint redirects",
+                "The endpoint answered with status {status} and was not followed.",
+            ),
+        },
+    ),
+    *_errors(
+        FailureClass.SERVING_RUNTIME,
+        _ENDPOINT_REMEDY,
+        {
+            "rate_limited": (
+                "Rate limited",
+                "The endpoint answered with status {status}: too many requests.",
+            ),
+            "upstream_status": ("Endpoint error", "The endpoint answered with status {status}."),
+            "timeout": ("Endpoint too slow", "The endpoint did not answer within the request's time limit."),
+            "malformed": ("Malformed answer", "The endpoint's answer is not a well-formed completion."),
+            "unreadable": ("Unreadable answer", "The endpoint's answer was too large or badly encoded."),
+        },
+    ),
+]
+
+_RESOURCES = _errors(
+    FailureClass.RESOURCE_EXHAUSTION,
+    "Compare the agent's limits with its counters, and raise the bundle's ceiling if the task needs more.",
+    {
+        "memory": (
+            "Out of memory",
+            "The agent ended with an error after the kernel killed a process for memory.",
+        ),
+        "pids": (
+            "Too many processes",
+            "The agent ended with an error after it reached its limit of processes.",
+        ),
+        "disk": ("Disk limit", "The agent ended with an error after it filled its writable space."),
+    },
+)
+
+_GRADING = _errors(
+    FailureClass.GRADING,
+    "Look at the verifier's output among the private evidence.",
+    {
+        "verifier_exit": ("Verifier failed", "The verifier ended with code {exit_code} instead of 0."),
+        "verifier_not_run": ("Verifier did not run", "No end of the verifier's command was recorded."),
+        "reward_missing": ("No reward", "The verifier wrote no reward file."),
+        "reward_unreadable": ("Reward unreadable", "The reward file cannot be read as a plain small file."),
+        "reward_malformed": ("Reward malformed", "The reward file does not follow the reward syntax."),
+        "reward_key_missing": ("Declared key missing", "The reward file does not hold the declared key."),
+        "reward_extra_key": ("Extra key", "The reward file holds more than the declared key."),
+        "reward_null": ("Reward is null", "The reward is null, which is no grade."),
+        "reward_boolean": (
+            "Reward is a boolean",
+            "The reward is true or false where the number 0 or 1 is needed.",
+        ),
+        "reward_type": ("Reward of a wrong type", "The reward is not the integer 0 or 1."),
+        "reward_nonfinite": ("Reward is not finite", "The reward is not a finite number."),
+        "reward_domain": ("Reward out of range", "The reward is neither 0 nor 1."),
+    },
+)
+
+CODES: dict[str, Code] = {
+    code.name: code
+    for code in [
+        *_OUTCOMES,
+        *_INTEGRITY,
+        *_INVALID,
+        *_WORKER,
+        *_HARNESS,
+        *_INCOMPLETE,
+        *_ENDPOINT,
+        *_RESOURCES,
+        *_GRADING,
+    ]
+}
+
+# Notes beside a result. They never choose a bucket.
+BADGES: dict[str, str] = {
+    "step_limit_reached": "The agent used every model request it was allowed.",
+    "command_limit_hit": "A command of the agent ran into the agent's own time limit.",
+    "agent_exited_nonzero": "The agent's command ended with an error.",
+    "agent_timed_out": "The agent's command was ended at its time limit.",
+    "oom_kills": "The kernel killed a process in the agent's container for memory.",
+    "pids_limit_hit": "The agent's container reached its limit of processes.",
+    "tmpfs_full": "A writable folder of the agent's container was filled.",
+    "counters_unavailable": "The engine's resource counters could not be read.",
+    "graded_after_limit": "The verifier gave a reward after a time limit; it is kept and not counted.",
+    "reward_not_counted": "The verifier gave a reward that is not counted.",
+    "late_cancel": "A cancel was requested after this trial was graded.",
+    "late_deadline": "A time limit was reached after this trial was graded.",
+    "gateway_refusals": "The gateway refused requests of the agent.",
+    "session_mismatch": "Requests carried another session header than the trial's.",
+    "agent_logs_refused": "The agent's logs were refused because they held unsafe entries.",
+    "agent_logs_missing": "The agent left no logs.",
+    "provider_record_open": "The provider's record has no closing line.",
+    "harbor_exception": "Harbor recorded an exception for this trial.",
+}

@@ -1,0 +1,241 @@
+"""What is really at this place of an evidence folder?
+
+Everything below a folder that a run owned is hostile: links, FIFOs, devices, hard links, sparse files, huge
+trees. Nothing here follows a link, blocks, or reads more than it was told to; each trouble has a named state.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+CHUNK = 1024 * 1024
+MAX_DEPTH = 32
+
+
+class FileState(StrEnum):
+    OK = "ok"
+    MISSING = "missing"
+    EMPTY = "empty"
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    UNSAFE_TYPE = "unsafe_type"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """One bounded read: bytes only when `state` is ok; `size` in bytes as the file system says."""
+
+    path: str
+    state: FileState
+    size: int = 0
+    mtime: float | None = None
+    data: bytes = b""
+    detail: str = ""
+
+    @property
+    def sha256(self) -> str | None:
+        return (
+            hashlib.sha256(self.data).hexdigest() if self.state in (FileState.OK, FileState.EMPTY) else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing found in a tree. `state` is ok, empty, unsafe_type or unreadable; directories are not
+    listed."""
+
+    path: str
+    state: FileState
+    size: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    entries: tuple[Entry, ...]
+    truncated: bool
+
+
+class UnsafePath(ValueError):
+    """A relative path that is absolute, climbs, is empty, or holds a NUL."""
+
+
+def relative_parts(path: str) -> tuple[str, ...]:
+    """The parts of a clean relative POSIX path; raises UnsafePath for anything else."""
+    parts = tuple(path.split("/"))
+    if not path or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise UnsafePath(path)
+    return parts
+
+
+class Folder:
+    """A directory opened once; every access goes from its descriptor, part by part, without following
+    links."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, path: str, *, limit: int) -> FileRead:
+        """The bytes of a regular file of at most `limit` bytes, or a named state."""
+        try:
+            with self.open(path) as (handle, info):
+                return _read_open(handle, info, path, limit)
+        except OSError as error:
+            return FileRead(path, _state_of(error), detail=os.strerror(error.errno or 0))
+        except UnsafePath:
+            return FileRead(path, FileState.UNSAFE_TYPE, detail="unsafe path")
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """A descriptor of a regular file with one name; raises OSError (ELOOP for unsafe types) or
+        UnsafePath."""
+        *folders, name = relative_parts(path)
+        with self._directory(folders) as directory:
+            handle = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+            )
+        try:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+                raise OSError(errno.ELOOP, "not a plain file")
+            yield handle, info
+        finally:
+            os.close(handle)
+
+    def sha256(self, path: str, *, limit: int) -> tuple[FileState, int, str | None]:
+        """State, size and digest of a file of at most `limit` bytes, read in pieces."""
+        try:
+            with self.open(path) as (handle, info):
+                if info.st_size > limit:
+                    return FileState.TOO_LARGE, info.st_size, None
+                digest, size = hash_descriptor(handle, limit)
+        except (OSError, UnsafePath) as error:
+            return (_state_of(error) if isinstance(error, OSError) else FileState.UNSAFE_TYPE), 0, None
+        return (FileState.OK if size else FileState.EMPTY), size, digest
+
+    def names(self, path: str = "", *, limit: int = 1000) -> tuple[str, ...]:
+        """The names in a directory, sorted, at most `limit`; empty when it is not a real directory."""
+        try:
+            with (
+                self._directory(path.split("/") if path else []) as directory,
+                os.scandir(directory) as found,
+            ):
+                names = [entry.name for _, entry in zip(range(limit), found, strict=False)]
+        except OSError:
+            return ()
+        return tuple(sorted(names))
+
+    def walk(self, path: str = "", *, limit: int) -> Listing:
+        """Everything below that is not a directory, at most `limit` entries, in a stable order per
+        directory."""
+        entries: list[Entry] = []
+        truncated = False
+        pending = [path]
+        visited = 0
+        while pending and not truncated:
+            here = pending.pop()
+            visited += 1
+            truncated = self._list_one(here, entries, pending, limit=limit) or visited > limit
+        return Listing(tuple(entries), truncated)
+
+    def _list_one(self, here: str, entries: list[Entry], pending: list[str], *, limit: int) -> bool:
+        """Adds one directory's entries; true when the limit was hit."""
+        names = self.names(here, limit=limit + 1)
+        folders = []
+        for name in names:
+            if len(entries) >= limit:
+                return True
+            path = f"{here}/{name}" if here else name
+            entry = self._entry(path)
+            if entry is not None:
+                entries.append(entry)
+            elif path.count("/") < MAX_DEPTH:
+                folders.append(path)
+            else:
+                entries.append(Entry(path, FileState.UNREADABLE, 0, "nested too deeply"))
+        pending.extend(reversed(folders))
+        return len(names) > limit
+
+    def _entry(self, path: str) -> Entry | None:
+        """What is at `path`; None for a real directory."""
+        try:
+            *folders, name = relative_parts(path)
+            with self._directory(folders) as directory:
+                info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except (OSError, UnsafePath) as error:
+            return Entry(printable(path), FileState.UNREADABLE, 0, type(error).__name__)
+        if stat.S_ISDIR(info.st_mode):
+            return None
+        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+            return Entry(printable(path), FileState.UNSAFE_TYPE, 0, _type_word(info))
+        return Entry(printable(path), FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
+
+    @contextmanager
+    def _directory(self, parts: list[str]) -> Iterator[int]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                deeper = os.open(part, flags, dir_fd=handle)
+                os.close(handle)
+                handle = deeper
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def hash_descriptor(handle: int, limit: int) -> tuple[str, int]:
+    """SHA-256 and byte count of what a descriptor still holds, at most `limit` bytes of it."""
+    digest = hashlib.sha256()
+    size = 0
+    while size < limit and (block := os.read(handle, min(CHUNK, limit - size))):
+        digest.update(block)
+        size += len(block)
+    return digest.hexdigest(), size
+
+
+def printable(path: str) -> str:
+    """A file name that is safe to store and show: undecodable bytes and control characters are escaped."""
+    return "".join(
+        char
+        if char.isprintable() and not 0xD800 <= ord(char) <= 0xDFFF
+        else char.encode("unicode_escape").decode()
+        for char in path
+    )
+
+
+def _read_open(handle: int, info: os.stat_result, path: str, limit: int) -> FileRead:
+    if info.st_size > limit:
+        return FileRead(path, FileState.TOO_LARGE, info.st_size, info.st_mtime)
+    pieces = []
+    left = limit + 1
+    while left > 0 and (block := os.read(handle, min(CHUNK, left))):
+        pieces.append(block)
+        left -= len(block)
+    data = b"".join(pieces)
+    if len(data) > limit:
+        return FileRead(path, FileState.TOO_LARGE, len(data), info.st_mtime)
+    state = FileState.OK if data else FileState.EMPTY
+    return FileRead(path, state, len(data), info.st_mtime, data)
+
+
+def _state_of(error: OSError) -> FileState:
+    match error.errno:
+        case errno.ENOENT:
+            return FileState.MISSING
+        case errno.ELOOP | errno.ENOTDIR | errno.ENXIO | errno.EMLINK:
+            return FileState.UNSAFE_TYPE
+        case _:
+            return FileState.UNREADABLE
+
+
+def _type_word(info: os.stat_result) -> str:
+    kinds = {stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+    kinds |= {stat.S_IFSOCK: "socket", stat.S_IFREG: "hard link"}
+    return kinds.get(stat.S_IFMT(info.st_mode), "other")

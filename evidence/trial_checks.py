@@ -1,0 +1,177 @@
+"""Do the identities and hashes of one trial hold together? Journal, provider's record, stored files, spec."""
+
+from typing import Any
+
+from evidence.checks import Check, at, equal
+from evidence.clocks import moment
+from evidence.folder import FileState, Folder, UnsafePath, relative_parts
+from evidence.harbor import HarborFacts
+from evidence.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+from runs.ownership_document import JournalDocument
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+# Tar headers hold whole seconds, so a file may seem up to this much older than it is.
+MTIME_SLACK_S = 2.0
+
+
+def own_checks(
+    folder: Folder,
+    base: str,
+    observed: Observed,
+    harbor: HarborFacts,
+    journal: JournalDocument | None,
+    spec: dict[str, Any],
+    trial: int,
+) -> list[Check]:
+    """Every comparison of row 1 that needs more than Harbor's files."""
+    return [
+        Check(
+            "job.one_trial",
+            "integrity.duplicate_trial",
+            len(harbor.folders) <= 1,
+            f"{len(harbor.folders)} folders",
+        ),
+        *_opened_checks(observed, spec, trial),
+        *_uuid_checks(observed, harbor, journal, trial),
+        *_journal_image_checks(journal, spec, trial),
+        *_kept_checks(folder, base, observed),
+        _verifier_input_check(observed),
+        _reward_age_check(folder, base, observed),
+    ]
+
+
+def proof_checks(
+    observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, spec: dict[str, Any], trial: int
+) -> tuple[Check, ...]:
+    """The parts of the proof of execution that row 9 asks for, beside the agent's end and a completion."""
+    missing = "invalid_evaluation.proof_missing"
+    images = {opened.role for opened in observed.opened if opened.image_id is not None}
+    identified = bool(_journaled_uuids(journal, trial)) and harbor.trial_uuid is not None
+    return (
+        Check("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
+        Check("proof.agent_image", missing, AGENT in images, "no agent container seen"),
+        _version_check(observed, spec),
+        Check("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
+    )
+
+
+def _version_check(observed: Observed, spec: dict[str, Any]) -> Check:
+    """The version was read before the agent's command began (agent_info only echoes the config)."""
+    command = observed.exec_of(AGENT, "agent")
+    began = (command.started_mono or command.mono - command.duration_s) if command else None
+    before = [item for item in observed.versions if began is None or item.mono <= began]
+    expected = at(spec, "harness", "agent_version")
+    return equal(
+        "proof.agent_version",
+        "invalid_evaluation.agent_version",
+        expected,
+        before[-1].version if before else None,
+    )
+
+
+def _opened_checks(observed: Observed, spec: dict[str, Any], trial: int) -> list[Check]:
+    checks = []
+    for opened in observed.opened:
+        expected = at(spec, "images", opened.role)
+        checks.append(equal(f"{opened.role}.image", "integrity.image_mismatch", expected, opened.image_id))
+        checks.append(equal(f"{opened.role}.trial", "integrity.trial_identity", trial, opened.trial))
+    for role in (AGENT, VERIFIER):
+        count = sum(opened.role == role for opened in observed.opened)
+        checks.append(Check(f"{role}.containers", "integrity.duplicate_trial", count <= 1, f"{count} opened"))
+    return checks
+
+
+def _uuid_checks(
+    observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int
+) -> list[Check]:
+    """All ids of the trial that were recorded anywhere are one id."""
+    seen = {opened.trial_uuid for opened in observed.opened if opened.trial_uuid is not None}
+    known = seen | _journaled_uuids(journal, trial)
+    checks = [Check("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
+    if harbor.trial_uuid is not None and known:
+        checks.append(
+            Check("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ")
+        )
+    return checks
+
+
+def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
+    if journal is None:
+        return set()
+    intents = (resource.intent for resource in journal.resources)
+    return {
+        intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None
+    }
+
+
+def _journal_image_checks(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Check]:
+    if journal is None:
+        return []
+    return [
+        equal(
+            f"journal.{intent.role.value}.image",
+            "integrity.image_mismatch",
+            at(spec, "images", intent.role.value),
+            intent.image_id,
+        )
+        for intent in (resource.intent for resource in journal.resources)
+        if intent.trial == trial and intent.role.value in (AGENT, VERIFIER) and intent.image_id is not None
+    ]
+
+
+def _kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
+    """Each kept file is byte for byte what the provider hashed when it copied it."""
+    checks = []
+    for transfer in observed.transfers:
+        if transfer.kept is None or transfer.outcome != "ok":
+            continue
+        for path, file in kept_files(base, transfer):
+            state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
+            held = state in (FileState.OK, FileState.EMPTY) and digest == file.sha256
+            checks.append(Check(f"kept.{path}", "integrity.artifact_hash", held, state.value))
+    return checks
+
+
+def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
+    """Paths, relative to the run's folder, of the files that a transfer kept; unsafe names are left out."""
+    found = []
+    for entry in transfer.entries:
+        path = (
+            f"{base}/{transfer.kept}" if entry.path in ("", ".") else f"{base}/{transfer.kept}/{entry.path}"
+        )
+        try:
+            relative_parts(path)
+        except UnsafePath:
+            continue
+        found.append((path, entry))
+    return found
+
+
+def _verifier_input_check(observed: Observed) -> Check:
+    """What the verifier was given was copied out of the agent's container, as it was."""
+    downloads = [item for item in observed.transfers if item.role == AGENT and item.purpose == "artifact"]
+    uploads = [
+        item for item in observed.transfers if item.role == VERIFIER and item.purpose == "artifacts_in"
+    ]
+    whole = all(item.files <= len(item.entries) for item in (*downloads, *uploads))
+    copied = {entry.sha256 for item in downloads for entry in item.entries}
+    foreign = [entry for item in uploads for entry in item.entries if entry.sha256 not in copied]
+    return Check(
+        "verifier.input", "integrity.verifier_input", not (whole and foreign), f"{len(foreign)} differ"
+    )
+
+
+def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:
+    """A reward that is older than its verifier's container was not written by it (RW02)."""
+    opened = [moment(item.at) for item in observed.opened if item.role == VERIFIER]
+    began = opened[-1] if opened else None
+    limit = began.timestamp() - MTIME_SLACK_S if began is not None else None
+    times = [
+        read.mtime
+        for name in ("reward.json", "reward.txt")
+        if (read := folder.read(f"{base}/kept/verifier/{name}", limit=MAX_FILE_BYTES)).mtime is not None
+    ]
+    old = limit is not None and any(time is not None and time < limit for time in times)
+    return Check(
+        "reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container"
+    )

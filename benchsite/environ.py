@@ -81,6 +81,7 @@ def _sqlite(path: Path) -> dict[str, object]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,
+        "TEST": {"NAME": path.with_name("test.sqlite3")},  # a file, so that threads meet the real locks
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,

@@ -47,8 +47,9 @@ from runs.moves import (
 
 __all__ = [
     "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalMove", "NoSuchRun",
-    "NoSuchTrial", "NotActive", "ResourceState", "TrialEnd", "cancel_requested_at", "claim", "cleanup_changed",
-    "close_trials", "enter_stage", "finish", "heartbeat", "mirror_journal", "record_trial", "request_cancel", "start_trial",
+    "NoSuchTrial", "NotActive", "ResourceState", "TrialEnd", "cancel_requested_at", "claim",
+    "cleanup_changed", "close_trials", "enter_stage", "finish", "heartbeat", "mirror_journal",
+    "record_trial", "request_cancel", "start_trial",
 ]  # fmt: skip
 
 type RunId = uuid.UUID | str
@@ -218,8 +219,8 @@ def finish(
     """End an active run, exactly once. Counts are rebuilt from its trials. False when it had ended before.
 
     ``state`` and ``verdict`` must be a pair of ``LEGAL_ENDINGS``; ``passed`` needs every trial evaluated
-    and a clean cleanup; ``cancelled`` needs a request. Every trial must have its bucket (see ``close_trials``):
-    raises ``IllegalEnding`` otherwise, and ``NotActive`` when the run was never claimed.
+    and a clean cleanup; ``cancelled`` needs a request. Every trial must have its bucket (see
+    ``close_trials``): raises ``IllegalEnding`` otherwise, and ``NotActive`` when the run was never claimed.
     """
     if verdict not in LEGAL_ENDINGS.get(state, ()):
         raise IllegalEnding(f"{state} with {verdict}")

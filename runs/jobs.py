@@ -1,0 +1,21 @@
+"""What runs on a worker? One job. It loads nothing but an id and calls one function."""
+
+import logging
+
+from runs.lifecycle import HostBusy
+from runs.models import Run, RunState
+
+log = logging.getLogger(__name__)
+
+
+def run(run_id: str) -> None:
+    """Execute run ``run_id`` (32 hex characters) if it is still queued; exit quietly otherwise (JQ08, JQ11)."""
+    if not Run.objects.filter(pk=run_id, state=RunState.QUEUED).exists():
+        log.info("run %s is not queued; nothing to do", run_id)
+        return
+    from runs.engine.execution import execute  # only workers import the engine
+
+    try:
+        execute(run_id)
+    except HostBusy:
+        log.info("run %s stays queued: this host executes another run", run_id)

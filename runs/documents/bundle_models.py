@@ -66,11 +66,13 @@ class ManifestTask(Closed):
 
 
 class ImageRole(Closed):
-    """A role's symbolic image name, and the hash of its recipe with the locks in it. No image id: that differs
-    between machines and stands in the worker's image lock."""
+    """A role's symbolic image name and what it is built from: the hash of the whole recipe, and that of the locks
+    in it. No image id: that differs between machines and stands in the worker's image lock.
+    """
 
     name: Annotated[str, Field(pattern=r"^benchsite-[a-z]+$", max_length=64)]
     recipe_sha256: Sha256
+    content_sha256: Sha256
 
 
 class Images(Closed):

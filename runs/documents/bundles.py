@@ -11,12 +11,23 @@ from pathlib import Path
 
 from runs.documents import checksums, names
 from runs.documents.bundle_models import MANIFEST_SCHEMA, BundleSource, Manifest, ManifestTask
-from runs.documents.canonical import Json, JsonObject, as_list, as_object, canonical_sha256, load_object, sha256
+from runs.documents.canonical import (
+    Json,
+    JsonObject,
+    as_list,
+    as_object,
+    canonical_sha256,
+    load_object,
+    sha256,
+)
 from runs.documents.ceilings import memory_problems
 from runs.documents.closed import validate
 from runs.documents.problems import DocumentError, Problem, path_of, raise_if, refuse
 from runs.documents.task_files import TaskRecord, read_task
 from runs.documents.tree import FileRecord
+
+# role -> {"recipe_sha256", "content_sha256"}: what an image is built from, as `runs.images.recipes` computes it.
+type Recipes = Mapping[str, Mapping[str, str]]
 
 ROLES = ("agent", "verifier", "gateway")
 MAX_MANIFEST_BYTES = 256 * 1024
@@ -41,8 +52,8 @@ class LoadedBundle:
         return {task.name: task for task in self.manifest.tasks}[name]
 
 
-def build_manifest(folder: Path, *, recipes: Mapping[str, str]) -> JsonObject:
-    """The manifest of the bundle in `folder`; `recipes` is role → SHA-256 of the recipe.
+def build_manifest(folder: Path, *, recipes: Recipes) -> JsonObject:
+    """The manifest of the bundle in `folder`.
 
     Raises DocumentError with every problem of `bundle.json` and of every task.
     """
@@ -55,7 +66,7 @@ def build_manifest(folder: Path, *, recipes: Mapping[str, str]) -> JsonObject:
     document |= {
         "schema": MANIFEST_SCHEMA,
         "tasks": [_task_entry(task) for task in tasks],
-        "images": {role: {"name": f"benchsite-{role}", "recipe_sha256": recipes[role]} for role in ROLES},
+        "images": {role: {"name": f"benchsite-{role}", **recipes[role]} for role in ROLES},
     }
     load_manifest(manifest_bytes(document))
     return document
@@ -63,7 +74,9 @@ def build_manifest(folder: Path, *, recipes: Mapping[str, str]) -> JsonObject:
 
 def manifest_bytes(document: JsonObject) -> bytes:
     """The bytes of `manifest.json`: sorted and indented, so that a change reads well in a diff."""
-    return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n").encode()
+    return (
+        json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n"
+    ).encode()
 
 
 def load_manifest(data: bytes) -> LoadedBundle:
@@ -78,10 +91,12 @@ def load_manifest(data: bytes) -> LoadedBundle:
     return LoadedBundle(model, document, canonical_sha256(document), sha256(data))
 
 
-def verify_bundle(folder: Path, bundle: LoadedBundle, *, recipes: Mapping[str, str] | None = None) -> list[Problem]:
+def verify_bundle(
+    folder: Path, bundle: LoadedBundle, *, recipes: Recipes | None = None
+) -> list[Problem]:
     """Every difference between a manifest and what lies on disk now; links are never followed.
 
-    With `recipes` (role → SHA-256) the recipes are compared too.
+    With `recipes` those are compared too.
     """
     problems: list[Problem] = []
     for task in bundle.manifest.tasks:
@@ -134,7 +149,10 @@ def _timeout_problems(source: BundleSource, tasks: list[TaskRecord]) -> Iterator
         stated = {
             "agent.timeout_sec": (task.config.agent.timeout_sec, phases.agent_s),
             "verifier.timeout_sec": (task.config.verifier.timeout_sec, phases.verifier_s),
-            "environment.build_timeout_sec": (task.config.environment.build_timeout_sec, phases.environment_start_s),
+            "environment.build_timeout_sec": (
+                task.config.environment.build_timeout_sec,
+                phases.environment_start_s,
+            ),
         }
         for key, (found, ceiling) in stated.items():
             if found != ceiling:
@@ -184,7 +202,9 @@ def _task_problems(task: JsonObject, path: str) -> Iterator[Problem]:
         if problem := names.file_path_problem(file_path, f"{path}.files[{index}].path"):
             yield problem
     if paths != sorted(set(paths)):
-        yield Problem(f"{path}.files", "bad_bundle.not_ascending", "the files are not in the order of their paths")
+        yield Problem(
+            f"{path}.files", "bad_bundle.not_ascending", "the files are not in the order of their paths"
+        )
         return
     yield from _hash_problems(task, files, path)
 
@@ -192,13 +212,18 @@ def _task_problems(task: JsonObject, path: str) -> Iterator[Problem]:
 def _hash_problems(task: JsonObject, files: list[JsonObject], path: str) -> Iterator[Problem]:
     records = [FileRecord(str(file.get("path")), 0, str(file.get("sha256"))) for file in files]
     try:
-        expected = {"checksum": checksums.task_checksum(records), "files_sha256": checksums.content_digest(records)}
+        expected = {
+            "checksum": checksums.task_checksum(records),
+            "files_sha256": checksums.content_digest(records),
+        }
     except (ValueError, AttributeError, TypeError):
         yield Problem(f"{path}.files", "bad_bundle.file_is_folder", "a path is both a file and a folder")
         return
     for field, value in expected.items():
         if task.get(field) != value:
-            yield Problem(f"{path}.{field}", "bad_bundle.hash_mismatch", "it does not follow from the listed files")
+            yield Problem(
+                f"{path}.{field}", "bad_bundle.hash_mismatch", "it does not follow from the listed files"
+            )
 
 
 def _file_differences(listed: Mapping[str, FileRecord], found: Mapping[str, FileRecord]) -> list[Problem]:
@@ -210,7 +235,9 @@ def _file_differences(listed: Mapping[str, FileRecord], found: Mapping[str, File
             case _, None:
                 problems.append(Problem(path, "bundle.file_missing", "the file of the manifest is missing"))
             case old, new if old != new:
-                problems.append(Problem(path, "bundle.file_changed", "the file is not the one of the manifest"))
+                problems.append(
+                    Problem(path, "bundle.file_changed", "the file is not the one of the manifest")
+                )
     return problems
 
 
@@ -218,11 +245,15 @@ def _unlisted_tasks(folder: Path, bundle: LoadedBundle) -> Iterator[Problem]:
     tasks = folder / "tasks"
     for entry in sorted(tasks.iterdir()) if tasks.is_dir() and not tasks.is_symlink() else []:
         if entry.name not in bundle.task_names:
-            yield Problem(f"tasks/{ascii(entry.name)[1:-1]}", "bundle.task_added", "the task is not in the manifest")
+            yield Problem(
+                f"tasks/{ascii(entry.name)[1:-1]}", "bundle.task_added", "the task is not in the manifest"
+            )
 
 
-def _recipe_problems(bundle: LoadedBundle, recipes: Mapping[str, str]) -> Iterator[Problem]:
+def _recipe_problems(bundle: LoadedBundle, recipes: Recipes) -> Iterator[Problem]:
     images = bundle.manifest.images
     for role, image in (("agent", images.agent), ("verifier", images.verifier), ("gateway", images.gateway)):
-        if role in recipes and recipes[role] != image.recipe_sha256:
-            yield Problem(f"images.{role}", "bundle.recipe_differs", "the recipe is not the one of the manifest")
+        if role in recipes and recipes[role] != image.model_dump(exclude={"name"}):
+            yield Problem(
+                f"images.{role}", "bundle.recipe_differs", "the recipe is not the one of the manifest"
+            )

@@ -1,0 +1,125 @@
+"""Is this endpoint record acceptable? What an administrator registers, validated closed (issue 4.3)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from runs.documents.canonical import Json, JsonObject, as_object, canonical_sha256, load_object
+from runs.documents.closed import Closed, Identifier, validate
+from runs.documents.credentials import credential_problems
+from runs.documents.endpoint_urls import MAX_URL, host_of, url_problems
+from runs.documents.problems import DocumentError, Location, Problem, refuse
+
+SCHEMA = "benchsite.endpoint/v1"
+DEFAULT_REQUEST_TIMEOUT_S = 120
+_ALIAS = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
+_VARIABLE = r"^[A-Z][A-Z0-9_]{0,127}$"
+_FILE = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+# The site's own settings and what steers a process are no credentials of an endpoint.
+_OWN_VARIABLES = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "PATH", "HOME", "PYTHONPATH", "LD_PRELOAD")
+_OWN_PREFIXES = ("DJANGO_", "BENCHSITE_", "PG")
+_ALLOWED_OWN = "BENCHSITE_ENDPOINT_"
+
+Alias = Annotated[str, Field(pattern=_ALIAS)]
+Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]
+
+
+class EnvCredential(Closed):
+    """The worker's environment variable of that name."""
+
+    kind: Literal["env"]
+    name: Annotated[str, Field(pattern=_VARIABLE)]
+
+
+class FileCredential(Closed):
+    """The file on the worker, by absolute path."""
+
+    kind: Literal["file"]
+    name: Annotated[str, Field(pattern=_FILE, max_length=255)]
+
+
+class NoCredential(Closed):
+    """The endpoint asks for none."""
+
+    kind: Literal["none"]
+    name: None = None
+
+
+class EndpointRecord(Closed):
+    """`controls` are those that the endpoint is known to obey; `served_model` is the other name it answers with."""
+
+    schema_: Annotated[Literal["benchsite.endpoint/v1"], Field(alias="schema")]
+    name: Identifier
+    base_url: Annotated[str, Field(min_length=1, max_length=MAX_URL)]
+    model: Alias
+    served_model: Alias | None = None
+    route: Literal["direct", "host-gateway"]
+    credential: Annotated[EnvCredential | FileCredential | NoCredential, Field(discriminator="kind")]
+    controls: Annotated[list[Control], Field(max_length=8)]
+    request_timeout_s: Annotated[int, Field(ge=1, le=600)] = DEFAULT_REQUEST_TIMEOUT_S
+    scripted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEndpoint:
+    """A valid record. `document` is its full form, with every default written out."""
+
+    record: EndpointRecord
+    document: JsonObject
+    record_sha256: str
+
+    @property
+    def host(self) -> str:
+        """Host, and port if one is written."""
+        return host_of(self.record.base_url)
+
+
+def load_endpoint(data: bytes) -> LoadedEndpoint:
+    """The record in a file's bytes; raises DocumentError with every problem."""
+    return parse_endpoint(load_object(data))
+
+
+def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
+    """The record in a document, as a form makes it; raises DocumentError with every problem."""
+    if document.get("schema") != SCHEMA:
+        raise refuse("unknown_schema", f"this is no endpoint record; its schema is not {SCHEMA}", "schema")
+    record, problems = validate(EndpointRecord, document, prefix="bad_endpoint", relocate=_without_tag)
+    problems += [*_url_problems(document), *_credential_problems(document), *_repeated_controls(document)]
+    if problems or record is None:
+        raise DocumentError(problems)
+    full = record.model_dump(mode="json", by_alias=True)
+    return LoadedEndpoint(record, full, canonical_sha256(full))
+
+
+def _without_tag(location: Location) -> Location:
+    return ("credential", *location[2:]) if location[0] == "credential" and len(location) > 2 else location
+
+
+def _url_problems(document: JsonObject) -> Iterator[Problem]:
+    url, route = document.get("base_url"), document.get("route")
+    if isinstance(url, str) and url:
+        yield from url_problems(url, route if isinstance(route, str) else "")
+
+
+def _credential_problems(document: JsonObject) -> Iterator[Problem]:
+    url_free = {key: value for key, value in document.items() if key != "base_url"}
+    yield from credential_problems(url_free)
+    credential = as_object(document.get("credential"))
+    if credential.get("kind") == "env" and _is_own(credential.get("name")):
+        sentence = "the variable belongs to this site or to the system, and is no endpoint's credential"
+        yield Problem("credential.name", "endpoint.reserved_variable", sentence)
+
+
+def _is_own(name: Json) -> bool:
+    if not isinstance(name, str) or name.startswith(_ALLOWED_OWN):
+        return False
+    return name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES)
+
+
+def _repeated_controls(document: JsonObject) -> Iterator[Problem]:
+    controls = document.get("controls")
+    for index, control in enumerate(controls if isinstance(controls, list) else []):
+        if isinstance(controls, list) and control in controls[:index]:
+            yield Problem(f"controls[{index}]", "bad_endpoint.repeated", "it stands here twice")

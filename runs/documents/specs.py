@@ -1,0 +1,257 @@
+"""What exactly will a run execute? The one function that resolves a spec, for browser, CLI and MCP (issue 4.5)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from runs.documents import spec_inputs
+from runs.documents.bundles import ROLES, LoadedBundle
+from runs.documents.canonical import Json, JsonObject, canonical_bytes, load_object, sha256, walk
+from runs.documents.ceilings import Phases
+from runs.documents.credentials import credential_problems
+from runs.documents.endpoint_urls import host_of
+from runs.documents.problems import Problem, path_of, raise_if, refuse
+from runs.documents.profile_v2 import MIN_TRIAL_SECONDS, Environment
+from runs.documents.profiles import LoadedProfile, require_runnable
+from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
+
+SCHEMA = "benchsite.run-spec/v1"
+MAX_SPEC_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The canonical JSON of everything a run will execute; `spec_sha256` identifies it."""
+
+    document: JsonObject
+    canonical: bytes
+    spec_sha256: str
+
+    @property
+    def text(self) -> str:
+        """The canonical JSON as text (ASCII)."""
+        return self.canonical.decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a run asks to be narrower than its profile; None means as the profile says."""
+
+    tasks: Sequence[str] | None = None
+    max_trial_seconds: int | None = None
+    max_steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where two specs differ; `old` and `new` are JSON texts, empty where the place is missing."""
+
+    path: str
+    old: str
+    new: str
+
+
+def resolve_spec(
+    *,
+    profile: LoadedProfile,
+    bundle: LoadedBundle,
+    harness: HarnessIdentity,
+    images: Mapping[str, ImageIdentity],
+    worker: WorkerIdentity,
+    endpoint: EndpointVersion,
+    tasks: Sequence[str] | None = None,
+    max_trial_seconds: int | None = None,
+    max_steps: int | None = None,
+) -> Spec:
+    """The spec of a run, or DocumentError with every reason why there is none.
+
+    `tasks`, `max_trial_seconds` (seconds of a whole trial) and `max_steps` may only narrow the profile. The
+    order of tasks is always the profile's. Equal input gives equal bytes, whoever asks.
+    """
+    typed = require_runnable(profile)
+    suite = typed.suites.environment
+    narrowing = Narrowing(tasks, max_trial_seconds, max_steps)
+    raise_if(
+        [
+            *spec_inputs.bundle_problems(typed, bundle),
+            *spec_inputs.harness_problems(bundle, harness),
+            *spec_inputs.image_problems(bundle, images),
+            *spec_inputs.worker_problems(worker),
+            *spec_inputs.endpoint_problems(endpoint),
+            *_narrowing_problems(suite, narrowing),
+        ]
+    )
+    selected = [case for case in suite.cases if tasks is None or case in tasks]
+    limits = _limits(suite, bundle, narrowing, len(selected))
+    document: JsonObject = {
+        "schema": SCHEMA,
+        "suite": "environment",
+        "profile": {
+            "name": profile.name,
+            "content_sha256": profile.content_sha256,
+            "file_sha256": profile.file_sha256,
+        },
+        "bundle": {
+            "name": bundle.manifest.name,
+            "revision": bundle.manifest.revision,
+            "manifest_sha256": bundle.manifest_sha256,
+        },
+        "harness": _harness(harness),
+        "images": {role: images[role].image_id for role in ROLES},
+        "worker": {"name": worker.name, "capability_sha256": worker.capability_sha256},
+        "endpoint": _endpoint(endpoint),
+        "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
+        "controls": _controls(suite, endpoint, narrowing),
+        "limits": limits,
+        "scoring": suite.scoring.model_dump(mode="json"),
+    }
+    raise_if(credential_problems(document))
+    return _spec(document)
+
+
+def load_spec(data: bytes, *, expected_sha256: str | None = None) -> Spec:
+    """A stored spec; raises DocumentError when its bytes are not canonical or not the expected ones."""
+    document = load_object(data, max_bytes=MAX_SPEC_BYTES)
+    if document.get("schema") != SCHEMA:
+        raise refuse("unknown_schema", f"this is no spec; its schema is not {SCHEMA}", "schema")
+    spec = _spec(document)
+    if spec.canonical != data:
+        raise refuse("spec.not_canonical", "the stored spec is not in canonical form")
+    if expected_sha256 is not None and spec.spec_sha256 != expected_sha256:
+        raise refuse("spec.changed", "the stored spec is not the one that was confirmed")
+    return spec
+
+
+def spec_difference(old: JsonObject, new: JsonObject) -> list[Difference]:
+    """Every place where two spec documents differ, in the order of paths; empty for equal documents."""
+    before, after = dict(_leaves(old)), dict(_leaves(new))
+    return [
+        Difference(path, before.get(path, ""), after.get(path, ""))
+        for path in sorted({*before, *after})
+        if before.get(path) != after.get(path)
+    ]
+
+
+def phase_seconds(trial_s: int, phases: Phases) -> dict[str, int]:
+    """Seconds for each phase, so that their sum never exceeds the trial's.
+
+    Start, set-up and grading get at most a sixth of the trial each, and never more than their ceiling; the
+    agent gets what is left, up to its own.
+    """
+    share = max(1, trial_s // 6)
+    times = {
+        "environment_start_s": min(phases.environment_start_s, share),
+        "agent_setup_s": min(phases.agent_setup_s, share),
+        "verifier_s": min(phases.verifier_s, share),
+    }
+    return times | {"agent_s": min(phases.agent_s, trial_s - sum(times.values()))}
+
+
+def _spec(document: JsonObject) -> Spec:
+    data = canonical_bytes(document)
+    if len(data) > MAX_SPEC_BYTES:
+        raise refuse(
+            "spec.too_large", f"the spec has {len(data):,} bytes; at most {MAX_SPEC_BYTES:,} are taken"
+        )
+    return Spec(document, data, sha256(data))
+
+
+def _narrowing_problems(suite: Environment, narrowing: Narrowing) -> Iterator[Problem]:
+    yield from _number_problems(
+        "max_trial_seconds", narrowing.max_trial_seconds, MIN_TRIAL_SECONDS, suite.max_trial_seconds
+    )
+    yield from _number_problems("max_steps", narrowing.max_steps, 1, suite.max_steps)
+    if narrowing.tasks is not None and not narrowing.tasks:
+        yield Problem("tasks", "spec.no_tasks", "at least one task must be chosen")
+    seen: set[str] = set()
+    for index, name in enumerate(narrowing.tasks or ()):
+        if name not in suite.cases:
+            yield Problem(
+                f"tasks[{index}]", "spec.task_not_in_profile", "the profile has no task of this name"
+            )
+        elif name in seen:
+            yield Problem(f"tasks[{index}]", "spec.task_repeated", "the task is chosen twice")
+        seen.add(name)
+
+
+def _number_problems(field: str, value: int | None, least: int, most: int) -> Iterator[Problem]:
+    if value is None:
+        return
+    if type(value) is not int:
+        yield Problem(field, "spec.wrong_type", "it is not an integer")
+    elif value > most:
+        yield Problem(
+            field,
+            "spec.wider_than_profile",
+            f"{value:,} is above {most:,}; a run may only narrow its profile",
+        )
+    elif value < least:
+        yield Problem(field, "spec.below_minimum", f"{value:,} is below {least:,}")
+
+
+def _limits(suite: Environment, bundle: LoadedBundle, narrowing: Narrowing, count: int) -> JsonObject:
+    ceilings = bundle.manifest.ceilings
+    trial_s = suite.max_trial_seconds if narrowing.max_trial_seconds is None else narrowing.max_trial_seconds
+    longest = trial_s * count + ceilings.overhead_s
+    if longest > suite.timeout_s:
+        sentence = (
+            f"{count} trials of {trial_s:,} s and {ceilings.overhead_s:,} s around them take {longest:,} s; "
+            f"the profile allows {suite.timeout_s:,} s. Choose fewer tasks or a shorter trial"
+        )
+        raise refuse("spec.time_does_not_fit", sentence, "max_trial_seconds")
+    roles = {role: getattr(ceilings, role).model_dump(mode="json") for role in ROLES}
+    return {"run_s": longest, "trial_s": trial_s, **phase_seconds(trial_s, ceilings.phases), **roles}
+
+
+def _harness(harness: HarnessIdentity) -> JsonObject:
+    return {
+        "lock_sha256": harness.lock_sha256,
+        "tree_sha256": harness.tree_sha256,
+        "harbor": harness.harbor,
+        "agent": harness.agent,
+        "agent_version": harness.agent_version,
+        "adapter_sha256": harness.adapter_sha256,
+        "python": harness.python,
+    }
+
+
+def _endpoint(endpoint: EndpointVersion) -> JsonObject:
+    record = endpoint.record
+    return {
+        "name": record.name,
+        "version": endpoint.version,
+        "base_url": record.base_url,
+        "host": host_of(record.base_url),
+        "model": record.model,
+        "served_model": record.served_model,
+        "route": record.route,
+        "credential": record.credential.model_dump(mode="json"),
+        "scripted": record.scripted,
+    }
+
+
+def _task(bundle: LoadedBundle, name: str, ordinal: int) -> JsonObject:
+    task = bundle.task(name)
+    return {"ordinal": ordinal, "name": name, "checksum": task.checksum, "files_sha256": task.files_sha256}
+
+
+def _controls(suite: Environment, endpoint: EndpointVersion, narrowing: Narrowing) -> JsonObject:
+    """Every control of Harbor and the agent, set explicitly: no retries, no second attempt, no hidden default."""
+    return {
+        "max_steps": suite.max_steps if narrowing.max_steps is None else narrowing.max_steps,
+        "max_completion_tokens": suite.max_completion_tokens,
+        "max_concurrent_trials": suite.max_concurrent_trials,
+        "max_attempts": suite.max_attempts,
+        "retries": 0,
+        "model_attempts": 1,
+        "request_timeout_s": endpoint.record.request_timeout_s,
+        "drop_params": False,
+        "verification": True,
+        "install_only": False,
+    }
+
+
+def _leaves(document: Json) -> Iterator[tuple[str, str]]:
+    for location, value in walk(document):
+        if not isinstance(value, (dict, list)) or not value:
+            yield path_of(location), json.dumps(value)

@@ -58,6 +58,15 @@ class Launched:
     def poll(self) -> int | None:
         return self.process.poll()
 
+    def tell(self, line: bytes) -> None:
+        """Write the one line that the program waits for, then close its standard input."""
+        _hand_over(self.process, line)
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long for the program's end, and no longer."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
 
 class LaunchFailed(Exception):
     """The program could not be started: `code`, `sentence`, private `detail`."""
@@ -78,14 +87,14 @@ def launch(
     environment: Mapping[str, str],
     directory: Path,
     output: IO[bytes],
-    first_line: bytes = b"",
+    first_line: bytes | None = b"",
     limits: Mapping[int, int] | None = None,
 ) -> Launched:
     """Start a program as an argument list in a session of its own, with exactly this environment.
 
     `owner` is the journal's ownership id; it stands in the environment as BENCHSITE_OWNER, by which members
     of the group are known when their leader is gone. `first_line` is written to standard input, which is then
-    closed; `limits` (resource.RLIMIT_* → value) are in force before that. Raises LaunchFailed.
+    closed; None leaves it open until `tell`. `limits` (resource.RLIMIT_* → value) are in force before that. Raises LaunchFailed.
     """
     try:
         process = subprocess.Popen(
@@ -106,7 +115,8 @@ def launch(
         if identity is None:
             raise ProcessLookupError(process.pid)
         _limit(process.pid, limits or {})
-        _hand_over(process, first_line)
+        if first_line is not None:
+            _hand_over(process, first_line)
     except (OSError, ValueError) as error:
         process.kill()
         process.wait()

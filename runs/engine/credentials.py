@@ -1,0 +1,54 @@
+"""What is the endpoint's credential? Read from the file or environment variable that the endpoint names.
+
+It is never stored: it goes to the gateway's standard input and to the scrubbing of evidence, and nowhere else.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+LONGEST_CREDENTIAL = 16 * 1024
+
+
+class CredentialError(Exception):
+    """The credential cannot be read: ``code``, a ``sentence`` with the remedy, a private ``detail``."""
+
+    def __init__(self, code: str, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.detail = detail
+
+
+def read_credential(reference: dict[str, Any]) -> str | None:
+    """The value that ``{"kind": "env"|"file"|"none", "name"}`` refers to; None for ``none``."""
+    match reference:
+        case {"kind": "none"}:
+            return None
+        case {"kind": "env", "name": str(name)}:
+            return _checked(os.environ.get(name), f"environment variable {name}")
+        case {"kind": "file", "name": str(name)}:
+            return _checked(_file(Path(name)), f"file {name}")
+    raise CredentialError("credential.reference", "The endpoint's credential is neither a file nor a variable.")
+
+
+def _file(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(LONGEST_CREDENTIAL + 1).decode("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialError(
+            "credential.unreadable", f"The credential file {path} cannot be read by the worker.", str(error)
+        ) from error
+
+
+def _checked(value: str | None, place: str) -> str:
+    if not value:
+        raise CredentialError(
+            "credential.missing", f"The endpoint's credential is not there: set the {place} on the worker."
+        )
+    if len(value) > LONGEST_CREDENTIAL or not value.isprintable():
+        raise CredentialError("credential.malformed", f"The {place} does not hold one line of printable text.")
+    return value

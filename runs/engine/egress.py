@@ -58,7 +58,20 @@ class EgressReport:
     def failures(self) -> tuple[ProbeCheck, ...]:
         return tuple(check for check in self.checks if not check.passed)
 
-    def as_document(self) -> dict[str, Any]:
+    @property
+    def sentence(self) -> str:
+        """For people: that the run's network holds, or that it does not and what to look at."""
+        if self.passed:
+            return "From the run's network only the gateway can be reached."
+        names = ", ".join(check.name.replace("_", " ") for check in self.failures)
+        return f"The run's network is not confined ({names}). Check the engine's version and the host's firewall."
+
+    @property
+    def detail(self) -> str:
+        """Private: what answered."""
+        return "; ".join(f"{check.code}: {check.detail}" for check in self.failures)
+
+    def as_json(self) -> dict[str, Any]:
         """The form that `run.json` keeps."""
         checks = [asdict(check) for check in self.checks]
         return {"passed": self.passed, "checks": checks, "unproved": list(self.unproved)}
@@ -73,12 +86,12 @@ class Target:
     port: int
 
 
-def probe_egress(
+def prove_egress(
     api: docker.APIClient,
     journal: Journal,
     gateway: RunGateway,
-    *,
     image_id: str,
+    *,
     endpoint_url: str | None = None,
 ) -> EgressReport:
     """Run the probe with the agent's own network settings. Raises EngineError, JournalError.

@@ -1,8 +1,25 @@
 """Which page answers which address?"""
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, URLResolver, include, path
+
+from benchsite import views
+from runs.views.overview import overview
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", overview, name="overview"),
+    path("sign-in/", views.SignIn.as_view(), name="login"),
+    path("sign-out/", LogoutView.as_view(), name="logout"),
+    path("account/", views.account, name="account"),
+    path("account/appearance/", views.appearance, name="appearance"),
+    path("account/password/", views.ChangePassword.as_view(), name="password_change"),
+    path("", include("evidence.urls")),
+    path("", include("runs.urls")),
     path("admin/", admin.site.urls),
 ]
+
+handler400 = "benchsite.views.bad_request"
+handler403 = "benchsite.views.forbidden"
+handler404 = "benchsite.views.not_found"
+handler500 = "benchsite.views.server_error"

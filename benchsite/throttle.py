@@ -1,0 +1,72 @@
+"""May this person try another password? Failures are counted per name and address, and per address.
+
+The counts live in the queue's Redis, so that all web processes share them; when it cannot be reached they
+live in this process, because a site without its queue must still let people in.
+"""
+
+import hashlib
+import time
+from collections import defaultdict
+
+import redis
+from django.conf import settings
+
+WINDOW_S = 300
+PER_NAME = 5
+PER_ADDRESS = 30
+
+_here: dict[str, list[float]] = defaultdict(list)
+
+
+def blocked(name: str, address: str) -> bool:
+    """Whether one of the two bounds is reached within the window."""
+    by_name, by_address = _keys(name, address)
+    return _count(by_name) >= PER_NAME or _count(by_address) >= PER_ADDRESS
+
+
+def failed(name: str, address: str) -> None:
+    """Count one failure."""
+    for key in _keys(name, address):
+        _add(key)
+
+
+def succeeded(name: str, address: str) -> None:
+    """Forget the failures of this name at this address; those of the address stay."""
+    key = _keys(name, address)[0]
+    _here.pop(key, None)
+    try:
+        with _client() as client:
+            client.delete(key)
+    except redis.RedisError:
+        pass
+
+
+def _keys(name: str, address: str) -> tuple[str, str]:
+    folded = hashlib.sha256(f"{name.casefold()}\0{address}".encode()).hexdigest()[:32]
+    return f"benchsite:login:{folded}", f"benchsite:login-from:{address}"
+
+
+def _client() -> redis.Redis:
+    url = settings.RQ_QUEUES["default"]["URL"]
+    return redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5)
+
+
+def _count(key: str) -> int:
+    local = len([at for at in _here.get(key, ()) if at > time.monotonic() - WINDOW_S])
+    try:
+        with _client() as client:
+            stored = client.get(key)
+    except redis.RedisError:
+        return local
+    return max(local, int(stored or 0))  # type: ignore[arg-type]
+
+
+def _add(key: str) -> None:
+    try:
+        with _client() as client, client.pipeline() as pipe:
+            pipe.incr(key)
+            pipe.expire(key, WINDOW_S)
+            pipe.execute()
+    except redis.RedisError:
+        now = time.monotonic()
+        _here[key] = [at for at in _here[key] if at > now - WINDOW_S][-PER_ADDRESS:] + [now]

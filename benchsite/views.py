@@ -1,0 +1,142 @@
+"""Who may come in, and what does a person see when something is wrong? Sign in, account, error pages."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth import views as auth_views
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from benchsite import throttle
+from benchsite.navigation import THEME_COOKIE, THEMES, may_words
+
+_YEAR_S = 31_536_000
+
+
+class SignInForm(AuthenticationForm):
+    """Django's form, which refuses for a while after too many failures."""
+
+    def clean(self) -> dict[str, Any]:
+        name, address = str(self.data.get("username", "")), _address(self.request)
+        if throttle.blocked(name, address):
+            raise ValidationError(
+                "Too many attempts. Wait five minutes, or ask an administrator to set a new password.",
+                code="throttled",
+            )
+        try:
+            cleaned = super().clean()
+        except ValidationError:
+            throttle.failed(name, address)
+            raise
+        throttle.succeeded(name, address)
+        return cleaned or {}
+
+
+class SignIn(auth_views.LoginView):
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        response = super().form_invalid(form)
+        response.status_code = 429 if form.has_error("__all__", "throttled") else 200
+        return response
+
+
+class ChangePassword(auth_views.PasswordChangeView):
+    template_name = "registration/change_password.html"
+    success_url = reverse_lazy("account")
+
+
+def _address(request: HttpRequest | None) -> str:
+    return "" if request is None else str(request.META.get("REMOTE_ADDR", ""))
+
+
+class AppearanceForm(forms.Form):
+    theme = forms.ChoiceField(choices=[("", "as the system"), *((theme, theme) for theme in THEMES)], required=False)
+
+
+@require_safe
+def account(request: HttpRequest) -> HttpResponse:
+    """The signed-in person: roles, password, appearance."""
+    context = {
+        "groups": list(request.user.groups.values_list("name", flat=True)),  # type: ignore[union-attr]
+        "may": may_words(request.user),
+        "themes": [(value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()],
+    }
+    return render(request, "account.html", context)
+
+
+def _themes() -> list[tuple[str, str]]:
+    return [("", "As the system"), ("light", "Light"), ("dark", "Dark")]
+
+
+@require_POST
+def appearance(request: HttpRequest) -> HttpResponse:
+    """Keep the chosen theme in this browser."""
+    form = AppearanceForm(request.POST)
+    response = redirect("account")
+    if form.is_valid() and form.cleaned_data["theme"]:
+        theme = form.cleaned_data["theme"]
+        response.set_cookie(THEME_COOKIE, theme, max_age=_YEAR_S, samesite="Lax", httponly=True)
+    else:
+        response.delete_cookie(THEME_COOKIE)
+    return response
+
+
+def _error(request: HttpRequest, status: int, word: str, sentence: str, remedy: str) -> HttpResponse:
+    context = {"status": status, "word": word, "sentence": sentence, "remedy": remedy}
+    return render(request, "error.html", context, status=status)
+
+
+@login_not_required
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _error(request, 400, "Not understood", "The request could not be read.", "Go back and try again.")
+
+
+@login_not_required
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _error(
+        request,
+        403,
+        "Not for your role",
+        "Your role does not allow this.",
+        "An administrator can give you the role that does; your account page names the ones you have.",
+    )
+
+
+@login_not_required
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return _error(
+        request,
+        403,
+        "Form expired",
+        "The form was not sent from a current page of this site, so nothing was done.",
+        "Load the page again and repeat what you did.",
+    )
+
+
+@login_not_required
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _error(
+        request,
+        404,
+        "Not found",
+        "There is nothing at this address, or it is not for you.",
+        "Check the address, or start from the overview.",
+    )
+
+
+@login_not_required
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _error(
+        request,
+        500,
+        "Something failed here",
+        "The site could not answer. The failure was written to its log.",
+        "Try again; if it stays, tell an administrator the time and this address.",
+    )

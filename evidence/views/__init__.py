@@ -1,0 +1,1 @@
+"""The faces of evidence. The first line of every view asks ``runs.access``."""

@@ -1,0 +1,57 @@
+"""Which runs does a list show? The filters of the runs list, each backed by an index."""
+
+import django_filters
+from django import forms
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, RunState, Verdict
+
+_STATES = {
+    "queued": [RunState.QUEUED],
+    "running": list(ACTIVE_STATES),
+    "ended": list(TERMINAL_STATES),
+}
+
+
+def _names(model: type[Profile] | type[Endpoint]) -> list[tuple[str, str]]:
+    names = model.objects.order_by("name").values_list("name", flat=True).distinct()
+    return [(name, name) for name in names]
+
+
+class RunFilter(django_filters.FilterSet):
+    """Verdict, state, profile, endpoint, who; all optional, all combined."""
+
+    verdict = django_filters.ChoiceFilter(choices=Verdict, empty_label="any", label="Verdict")
+    state = django_filters.ChoiceFilter(
+        choices=[("queued", "queued"), ("running", "running"), ("ended", "ended")],
+        method="in_state",
+        empty_label="any",
+        label="State",
+    )
+    profile = django_filters.ChoiceFilter(
+        field_name="profile__name", choices=lambda: _names(Profile), empty_label="any", label="Profile"
+    )
+    endpoint = django_filters.ChoiceFilter(
+        field_name="endpoint__name", choices=lambda: _names(Endpoint), empty_label="any", label="Endpoint"
+    )
+    who = django_filters.ModelChoiceFilter(
+        field_name="created_by",
+        queryset=User.objects.order_by("username"),
+        to_field_name="username",
+        empty_label="anyone",
+        label="Started by",
+    )
+    cleanup = django_filters.ChoiceFilter(
+        choices=[("clean", "clean"), ("failed", "something left"), ("pending", "not yet")],
+        empty_label="any",
+        label="Cleanup",
+    )
+
+    class Meta:
+        model = Run
+        fields: list[str] = []
+        form = forms.Form
+
+    def in_state(self, queryset: "QuerySet[Run]", _name: str, value: str) -> "QuerySet[Run]":
+        return queryset.filter(state__in=_STATES[value])

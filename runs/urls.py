@@ -1,0 +1,41 @@
+"""Which page of the runs app answers which address? Run keys are 32 hex characters, as in folders and labels."""
+
+from uuid import UUID
+
+from django.urls import path, register_converter
+
+from runs.views import catalogue, previews, run_actions, run_list, run_page, workers
+
+
+class KeyConverter:
+    """A run's key: 32 lower-case hex characters."""
+
+    regex = "[0-9a-f]{32}"
+
+    def to_python(self, value: str) -> UUID:
+        return UUID(hex=value)
+
+    def to_url(self, value: UUID | str) -> str:
+        return value.hex if isinstance(value, UUID) else value.replace("-", "")
+
+
+register_converter(KeyConverter, "key")
+
+urlpatterns = [
+    path("runs/", run_list.run_list, name="runs"),
+    path("runs/new/", previews.run_new, name="run_new"),
+    path("runs/previews/<key:key>/", previews.preview_page, name="preview"),
+    path("runs/previews/<key:key>/confirm/", previews.confirm, name="preview_confirm"),
+    path("runs/<key:key>/", run_page.run_page, name="run"),
+    path("runs/<key:key>/live/<slug:name>/", run_page.run_panel, name="run_panel"),
+    path("runs/<key:key>/cancel/", run_actions.cancel, name="run_cancel"),
+    path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
+    path("profiles/", catalogue.profiles, name="profiles"),
+    path("profiles/<int:pk>/", catalogue.profile, name="profile"),
+    path("bundles/", catalogue.bundles, name="bundles"),
+    path("bundles/<str:name>/<int:revision>/", catalogue.bundle, name="bundle"),
+    path("endpoints/", catalogue.endpoints, name="endpoints"),
+    path("endpoints/<str:name>/<int:version>/", catalogue.endpoint, name="endpoint"),
+    path("workers/", workers.workers, name="workers"),
+    path("workers/<str:name>/", workers.worker, name="worker"),
+]

@@ -1,0 +1,33 @@
+"""Cancel a run, retry a cleanup. Both are safe to press twice and by two people at once."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from runs import access, lifecycle
+from runs.lifecycle import CancelOutcome
+
+_CANCEL_WORDS = {
+    CancelOutcome.CANCELLED: "Cancelled. It was still queued, so nothing had been created.",
+    CancelOutcome.REQUESTED: "Cancelling. The worker stops and removes what runs, usually within 3 s.",
+    CancelOutcome.ALREADY_REQUESTED: "It is being cancelled already; pressing again changed nothing.",
+    CancelOutcome.ENDED: "It had ended before, so there was nothing left to stop.",
+}
+
+
+@require_POST
+def cancel(request: HttpRequest, key: UUID) -> HttpResponse:
+    run = access.run_or_404(request.user, key, access.CANCEL)
+    outcome = lifecycle.request_cancel(run.pk, user=request.user)
+    messages.info(request, _CANCEL_WORDS[outcome])
+    return redirect("run", key=run.key)
+
+
+@require_POST
+def cleanup(request: HttpRequest, key: UUID) -> HttpResponse:
+    run = access.run_or_404(request.user, key, access.CLEAN)
+    messages.info(request, "")
+    return redirect("run", key=run.key)

@@ -1,0 +1,164 @@
+"""Which parts of a run's page change while it runs? Each is a fragment with a tag of its own content.
+
+A panel polls itself and says which content it has; the answer is 304 while that is still true, and the panel of
+an ended run does not poll.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from runs import access, svg
+from runs.models import LogLine, OwnedResource, Run, Stage, Trial
+from runs.presenting import banner as banners
+from runs.presenting import counts as sums
+from runs.presenting import log as logs
+from runs.presenting import owned as ownership
+from runs.presenting import run_head, specs, trials
+
+TRIALS_SHOWN = 100
+_LOG_KEPT = 1000
+_QUANTUM_S = 5
+# A form's token differs in every answer; what is shown does not.
+_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """``html`` is the finished panel, ``tag`` identifies its content."""
+
+    html: SafeString
+    tag: str
+
+
+def panel(request: HttpRequest, run: Run, name: str) -> Panel:
+    """The panel ``name`` of ``run`` for this reader; ``KeyError`` for a name that is none."""
+    context = _CONTEXTS[name](request, run)
+    alone = "HX-Request" in request.headers
+    inner = render_to_string(f"runs/run.html#{name}", {**context, "run_key": run.key, "oob": alone}, request)
+    tag = f'"{hashlib.sha256(_TOKEN.sub("", inner).encode("utf-8", "replace")).hexdigest()[:24]}"'
+    outer = {"name": name, "run_key": run.key, "inner": inner, "tag": tag, "live": not run.terminal}
+    outer["query"] = f"?{request.GET.urlencode()}" if request.GET else ""
+    return Panel(render_to_string("runs/run_panel.html", outer, request), tag)
+
+
+def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
+    spec, counts = specs.read(run.spec), banners.counts_of(run)
+    rows = list(run.resources.all())
+    owned = ownership.owned(run, rows, private=False)
+    current = _current_trial(run)
+    situation = banners.Situation(
+        counts=counts,
+        floor=specs.floor(spec),
+        left=owned.left,
+        worker=run.worker.name,
+        current_task=current.task_name if current else "",
+        current_stage=current.stage if current else "",
+    )
+    return {
+        "banner": banners.banner(run, situation),
+        "cells": sums.strip(counts),
+        "share": svg.share(sums.shares(counts), sums.aloud(counts)),
+        "rates": sums.rates(counts, situation.floor),
+        "gates": sums.gates(counts, situation.floor, _integrity(run), run.cleanup, ownership.in_words(owned)),
+        "stale": banners.is_stale(run, timezone.now()),
+        "heartbeat": run.heartbeat_at,
+        "worker": run.worker.name,
+        "head": run_head.head(run, spec),
+    }
+
+
+def _current_trial(run: Run) -> Trial | None:
+    if run.stage != Stage.TRIAL or run.stage_trial is None or run.terminal:
+        return None
+    return run.trials.only("task_name", "stage").filter(ordinal=run.stage_trial).first()
+
+
+def _integrity(run: Run) -> bool | None:
+    if not run.terminal or not run.count_requested:
+        return None
+    broken = run.failure_class == "integrity" or run.trials.filter(failure_class="integrity").exists()
+    return not broken
+
+
+def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
+    first = _first_trial(request, run)
+    window = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result")
+    max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
+    now = _quantised(timezone.now())
+    rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]
+    longest = _longest(run, rows, now)
+    clock = svg.Clock.over(longest)
+    drawn = [(row, svg.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows]
+    return {
+        "rows": drawn,
+        "axis": svg.axis(clock),
+        "shown": f"{first:,} to {first + len(rows) - 1:,} of {run.count_requested:,}" if rows else "",
+        "earlier": first - TRIALS_SHOWN if first > 1 else 0,
+        "later": first + TRIALS_SHOWN if first + TRIALS_SHOWN <= run.count_requested else 0,
+    }
+
+
+def _first_trial(request: HttpRequest, run: Run) -> int:
+    """The first ordinal of the window that ``?from=`` asks for; windows lie at 1, 101, 201 …"""
+    asked = request.GET.get("from", "")
+    wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
+    last = max(run.count_requested, 1)
+    return (min(max(wanted, 1), last) - 1) // TRIALS_SHOWN * TRIALS_SHOWN + 1
+
+
+def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:
+    ends = [part.start + part.seconds for row in rows for part in row.stretches]
+    if run.claimed_at:
+        ends.append(((run.ended_at or now) - run.claimed_at).total_seconds())
+    return max(ends, default=60.0)
+
+
+def _quantised(now: datetime) -> datetime:
+    """The clock of growing bars moves every few seconds, so that most polls find nothing changed."""
+    return now - timedelta(seconds=now.timestamp() % _QUANTUM_S)
+
+
+def _log(request: HttpRequest, run: Run) -> dict[str, Any]:
+    if not access.may(request.user, access.READ_PRIVATE):
+        return {"allowed": False}
+    everything = request.GET.get("log") == "all"
+    count = _LOG_KEPT if everything else logs.SHOWN
+    newest = list(LogLine.objects.filter(run=run).order_by("-seq")[:count])
+    return {
+        "allowed": True,
+        "log": logs.log(run, newest, everything=everything),
+        "live": not run.terminal,
+        "ended": run.ended_at,
+    }
+
+
+def _owned(request: HttpRequest, run: Run) -> dict[str, Any]:
+    private = access.may(request.user, access.READ_PRIVATE)
+    rows: list[OwnedResource] = list(run.resources.all())
+    owned = ownership.owned(run, rows, private=private)
+    return {
+        "owned": owned,
+        "cancel": run_head.cancel(run, owned),
+        "may_cancel": access.may(request.user, access.CANCEL),
+        "may_clean": access.may(request.user, access.CLEAN),
+        "worker": run.worker.name,
+        "short": run.key[:8],
+    }
+
+
+_CONTEXTS: dict[str, Callable[[HttpRequest, Run], dict[str, Any]]] = {
+    "verdict": _verdict,
+    "trials": _trials,
+    "log": _log,
+    "owned": _owned,
+}
+NAMES = tuple(_CONTEXTS)

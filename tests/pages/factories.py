@@ -1,0 +1,435 @@
+"""A site with believable rows: a passed, a failed, an erroneous, a cancelled, a running and a queued run.
+
+Everything is invented and repeatable; ids come from names. No file is written.
+"""
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import time_machine
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+from model_bakery import baker
+
+from runs.models import (
+    AuditEntry,
+    AuditKind,
+    BundleStatus,
+    Cleanup,
+    Endpoint,
+    HarnessLock,
+    LogLine,
+    OwnedResource,
+    Profile,
+    Run,
+    RunState,
+    Stage,
+    StageMark,
+    TaskBundle,
+    Trial,
+    Verdict,
+    Worker,
+)
+
+TASKS = ("config-merge", "ledger-totals", "file-tree")
+PASSWORD = "a long enough password"
+
+
+def digest(name: str) -> str:
+    """A hash that looks like one; the same name gives the same hash."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+@dataclass
+class Site:
+    """The people and records that runs refer to."""
+
+    viewer: User
+    operator: User
+    other_operator: User
+    reviewer: User
+    admin: User
+    worker: Worker
+    profile: Profile
+    bundle: TaskBundle
+    endpoint: Endpoint
+    other_endpoint: Endpoint
+    runs: dict[str, Run] = field(default_factory=dict)
+
+
+def person(name: str, *roles: str, staff: bool = False) -> User:
+    user = User.objects.create_user(name, password=PASSWORD, is_staff=staff)
+    user.groups.set(Group.objects.filter(name__in=roles))
+    return user
+
+
+def site() -> Site:
+    worker = baker.make(
+        Worker,
+        name="worker-1",
+        host="bench-1.internal",
+        heartbeat_at=timezone.now(),
+        reported_at=timezone.now() - timedelta(minutes=3),
+        capability_sha256=digest("capabilities"),
+        report="{}",
+    )
+    profile = baker.make(
+        Profile,
+        name="environment-smoke",
+        schema="anvil-serving.benchmark-profile/v2",
+        description="Three small tasks that show whether an agent, a gateway and a verifier work together.",
+        document="{}",
+        source=b"{}",
+        content_sha256=digest("profile"),
+        file_sha256=digest("profile file"),
+        startable=True,
+        created_by_name="admin-1",
+    )
+    bundle = baker.make(
+        TaskBundle,
+        name="environment-smoke",
+        revision=4,
+        manifest="{}",
+        manifest_sha256=digest("manifest"),
+        location="packaged:environment-smoke",
+        status=BundleStatus.REVIEWED,
+        certified_at=timezone.now() - timedelta(days=9),
+        reviewed_at=timezone.now() - timedelta(days=8),
+        reviewed_by_name="reviewer-1",
+        created_by_name="admin-1",
+    )
+    baker.make(
+        HarnessLock, worker=worker, lock_sha256=digest("lock"), tree_sha256=digest("tree"), document="{}", current=True
+    )
+    return Site(
+        viewer=person("viewer-1", "viewer"),
+        operator=person("operator-1", "operator"),
+        other_operator=person("operator-2", "operator"),
+        reviewer=person("reviewer-1", "reviewer", staff=True),
+        admin=person("admin-1", "admin", staff=True),
+        worker=worker,
+        profile=profile,
+        bundle=bundle,
+        endpoint=endpoint("serving-a", "coder-medium"),
+        other_endpoint=endpoint("serving-b", "coder-small"),
+    )
+
+
+def endpoint(name: str, model: str, version: int = 1, *, scripted: bool = False) -> Endpoint:
+    return baker.make(
+        Endpoint,
+        name=name,
+        version=version,
+        record="{}",
+        record_sha256=digest(f"{name}{version}"),
+        base_url=f"https://{name}.internal/v1",
+        host=f"{name}.internal",
+        model=model,
+        served_model="",
+        route="direct",
+        scripted=scripted,
+        active=True,
+        created_by_name="admin-1",
+    )
+
+
+def spec(on: Site, endpoint: Endpoint, tasks: tuple[str, ...] = TASKS) -> dict[str, Any]:
+    """A spec as ``runs.documents.specs`` writes it, in shape."""
+    limits = {"cpus": 1.0, "memory_bytes": 2 * 1024**3, "pids": 256, "nofile": 1024}
+    tmpfs = {"/tmp": 256 * 1024**2, "/app": 512 * 1024**2}
+    return {
+        "schema": "benchsite.run-spec/v1",
+        "suite": "environment",
+        "profile": {
+            "name": on.profile.name,
+            "content_sha256": on.profile.content_sha256,
+            "file_sha256": on.profile.file_sha256,
+        },
+        "bundle": {
+            "name": on.bundle.name,
+            "revision": on.bundle.revision,
+            "manifest_sha256": on.bundle.manifest_sha256,
+        },
+        "harness": {
+            "lock_sha256": digest("lock"),
+            "tree_sha256": digest("tree"),
+            "harbor": "0.22.0",
+            "agent": "mini-swe-agent",
+            "agent_version": "2.4.6",
+            "adapter_sha256": digest("adapter"),
+            "python": "3.12.1",
+        },
+        "images": {role: f"sha256:{digest(role)}" for role in ("agent", "verifier", "gateway")},
+        "worker": {"name": on.worker.name, "capability_sha256": on.worker.capability_sha256},
+        "endpoint": {
+            "name": endpoint.name,
+            "version": endpoint.version,
+            "base_url": endpoint.base_url,
+            "host": endpoint.host,
+            "model": endpoint.model,
+            "served_model": None,
+            "route": endpoint.route,
+            "credential": {"kind": "env", "name": "SERVING_A_KEY"},
+            "scripted": endpoint.scripted,
+        },
+        "tasks": [
+            {"ordinal": n, "name": name, "checksum": digest(name), "files_sha256": digest(f"files {name}")}
+            for n, name in enumerate(tasks, start=1)
+        ],
+        "controls": {
+            "max_steps": 32,
+            "max_completion_tokens": 4096,
+            "max_concurrent_trials": 1,
+            "max_attempts": 1,
+            "retries": 0,
+            "model_attempts": 1,
+            "request_timeout_s": 120,
+            "drop_params": False,
+            "verification": True,
+            "install_only": False,
+        },
+        "limits": {
+            "run_s": 1800,
+            "trial_s": 600,
+            "environment_start_s": 60,
+            "agent_setup_s": 60,
+            "agent_s": 360,
+            "verifier_s": 120,
+            "agent": {**limits, "tmpfs": tmpfs},
+            "verifier": {**limits, "tmpfs": tmpfs},
+            "gateway": {**limits, "tmpfs": {}},
+        },
+        "scoring": {"reward_key": "reward", "pass_value": 1, "fail_value": 0, "pass_rate_floor": 1.0},
+    }
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass
+class TrialPlan:
+    """How one invented trial goes."""
+
+    bucket: str | None
+    agent_s: float = 44.0
+    code: str = ""
+    klass: str = ""
+    steps: int | None = 9
+    tokens: tuple[int, int] | None = (41_870, 2_316)
+    badges: tuple[str, ...] = ()
+
+
+PLANS: dict[str, list[TrialPlan]] = {
+    "passed": [TrialPlan("passed"), TrialPlan("passed", 61, steps=14), TrialPlan("passed", 38, steps=7)],
+    "failed": [
+        TrialPlan("passed"),
+        TrialPlan("failed", 108, steps=32, tokens=(268_412, 9_874), badges=("step_limit_reached",)),
+        TrialPlan("passed", 52, steps=11),
+    ],
+    "error": [
+        TrialPlan("passed"),
+        TrialPlan("failed", 88, steps=27, tokens=(198_210, 8_120)),
+        TrialPlan("error", 71, "grading.reward_boolean", "grading", 22, (158_033, 6_905)),
+    ],
+    "incomplete": [
+        TrialPlan("passed"),
+        TrialPlan("error", 360, "incomplete.agent_deadline", "incomplete", 30, None),
+        TrialPlan("passed", 41),
+    ],
+    "cancelled": [
+        TrialPlan("passed"),
+        TrialPlan("cancelled", 12, "cancelled.requested", "cancelled", None, None),
+        TrialPlan("cancelled", 0, "cancelled.requested", "cancelled", None, None),
+    ],
+    "running": [TrialPlan("passed"), TrialPlan(None, 0, steps=None, tokens=None), TrialPlan(None, 0)],
+    "queued": [TrialPlan(None, 0), TrialPlan(None, 0), TrialPlan(None, 0)],
+    "broken": [TrialPlan("error", 0, "worker_runtime.probe", "worker_runtime", None, None)] * 3,
+}
+_STATES: dict[str, tuple[RunState, Verdict | None]] = {
+    "passed": (RunState.FINISHED, Verdict.PASSED),
+    "failed": (RunState.FINISHED, Verdict.FAILED),
+    "error": (RunState.FINISHED, Verdict.ERROR),
+    "incomplete": (RunState.FINISHED, Verdict.INCOMPLETE),
+    "cancelled": (RunState.CANCELLED, Verdict.CANCELLED),
+    "running": (RunState.RUNNING, None),
+    "queued": (RunState.QUEUED, None),
+    "broken": (RunState.FAILED, Verdict.ERROR),
+}
+
+
+def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "", endpoint: Endpoint | None = None) -> Run:
+    """One run of ``kind`` (a key of ``PLANS``) with its trials, resources, log, stage marks and audit."""
+    plans = PLANS[kind]
+    state, verdict = _STATES[kind]
+    at = at or timezone.now() - timedelta(minutes=20)
+    endpoint = endpoint or on.endpoint
+    document = spec(on, endpoint)
+    buckets = [plan.bucket for plan in plans]
+    counts = {bucket: buckets.count(bucket) for bucket in ("passed", "failed", "error", "cancelled")}
+    claimed = None if kind == "queued" else at + timedelta(seconds=2)
+    length = 6 + sum(plan.agent_s + 6 for plan in plans if plan.bucket) + 4
+    ended = claimed + timedelta(seconds=length) if verdict and claimed else None
+    values: dict[str, Any] = {}
+    if claimed:
+        values |= {"claimed_at": claimed, "lease_pid": 4242, "lease_host": "bench-1.internal", "lease_start_ticks": 1}
+    if kind == "running":
+        values |= {"heartbeat_at": timezone.now(), "stage": Stage.TRIAL, "stage_trial": 2}
+    elif kind != "queued":
+        values |= {"heartbeat_at": ended, "stage": Stage.ENDED}
+    if kind == "cancelled":
+        values |= {
+            "cancel_requested_at": ended - timedelta(seconds=2) if ended else None,
+            "cancel_requested_by_name": on.other_operator.username,
+        }
+    if kind == "broken":
+        values |= {"failure_stage": "probe", "failure_class": "worker_runtime", "failure_code": "worker_runtime.probe"}
+    cleanup = Cleanup.FAILED if kind == "error" else Cleanup.CLEAN if verdict else Cleanup.PENDING
+    run = Run(
+        id=uuid.UUID(hex=digest(name or f"{kind}{at}{endpoint.name}")[:32]),
+        profile=on.profile,
+        bundle=on.bundle,
+        endpoint=endpoint,
+        worker=on.worker,
+        spec=_canonical(document),
+        spec_sha256=hashlib.sha256(_canonical(document).encode()).hexdigest(),
+        state=state,
+        verdict=verdict,
+        cleanup=cleanup,
+        cleanup_attempts=1 if verdict else 0,
+        count_requested=len(plans),
+        count_evaluated=counts["passed"] + counts["failed"],
+        **{f"count_{bucket}": n for bucket, n in counts.items()},
+        created_by=on.operator,
+        created_by_name=on.operator.username,
+        ended_at=ended,
+        **values,
+    )
+    with time_machine.travel(at, tick=False):
+        run.save(force_insert=True)
+    _trials(run, plans)
+    if claimed:
+        with time_machine.travel(ended or timezone.now(), tick=False):
+            _resources(run, kind)
+        _log(run, kind)
+        for stage, after in ((Stage.PREFLIGHT, 0), (Stage.GATEWAY, 2), (Stage.PROBE, 4)):
+            StageMark.objects.create(run=run, stage=stage, at=claimed + timedelta(seconds=after))
+    with time_machine.travel(at, tick=False):
+        _audit(on, run, kind)
+    on.runs[kind] = run
+    return run
+
+
+def _trials(run: Run, plans: list[TrialPlan]) -> None:
+    clock = (run.claimed_at or run.created_at) + timedelta(seconds=6)
+    for ordinal, (name, plan) in enumerate(zip(TASKS, plans, strict=True), start=1):
+        started = plan.agent_s > 0 or (run.state == RunState.RUNNING and ordinal == 2)
+        done = plan.bucket in ("passed", "failed", "error") and plan.agent_s > 0
+        timings = {"setup_s": 1.2, "agent_s": plan.agent_s, "clock": "monotonic"}
+        if done:
+            verifier_s = 0.0 if plan.klass == "incomplete" else 2.1
+            timings |= {"verifier_s": verifier_s, "total_s": plan.agent_s + 1.2 + verifier_s}
+        length = timedelta(seconds=plan.agent_s + 4.4)
+        running = run.state == RunState.RUNNING and ordinal == 2
+        if running:
+            clock = timezone.now() - timedelta(seconds=38)
+        Trial.objects.create(
+            run=run,
+            ordinal=ordinal,
+            task_name=name,
+            task_checksum=digest(name),
+            trial_uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"{run.pk}{ordinal}") if started else None,
+            stage="agent" if running else "",
+            bucket=plan.bucket,
+            failure_class=plan.klass,
+            failure_code=plan.code,
+            reward={"passed": 1, "failed": 0}.get(plan.bucket or ""),
+            started_at=clock if started else None,
+            ended_at=clock + length if started and plan.bucket else None,
+            timings=timings if started and plan.bucket else {},
+            steps=plan.steps if plan.bucket else None,
+            prompt_tokens=plan.tokens[0] if plan.tokens and plan.bucket else None,
+            completion_tokens=plan.tokens[1] if plan.tokens and plan.bucket else None,
+            badges=list(plan.badges),
+        )
+        clock += length + timedelta(seconds=1)
+
+
+def _resources(run: Run, kind: str) -> None:
+    things = [("network", "network", None), ("network", "network", None), ("container", "gateway", None)]
+    things.append(("container", "probe", None))
+    if kind != "broken":
+        for trial in (1, 2, 3):
+            things += [("container", "agent", trial), ("container", "verifier", trial)]
+    if kind == "running":
+        things = things[:4] + [("container", "agent", 1), ("container", "verifier", 1), ("container", "agent", 2)]
+    if kind == "cancelled":
+        things = things[:4] + [("container", "agent", 1), ("container", "verifier", 1), ("container", "agent", 2)]
+    stays = {"error": {0, 2}, "running": {0, 1, 2, 6}}.get(kind, set())
+    for index, (sort, role, trial) in enumerate(things):
+        left = index in stays
+        OwnedResource.objects.create(
+            run=run,
+            nonce=digest(f"{run.pk}{index}")[:32],
+            kind=sort,
+            role=role,
+            trial=trial,
+            resource_id=digest(f"{run.pk}{role}{index}"),
+            stage="started" if left and kind == "running" else "removed" if not left else "unknown",
+            outcome=("" if kind == "running" else "unknown") if left else "removed",
+            detail="409: removal is already in progress" if left and kind != "running" and role == "gateway" else "",
+            attempts=1,
+        )
+
+
+def _log(run: Run, kind: str) -> None:
+    start = run.claimed_at or run.created_at
+    lines = [
+        (0, "engine", "claimed by worker-1"),
+        (1, "engine", "preflight: 16 checks hold"),
+        (2, "engine", "two networks and the gateway created"),
+        (4, "probe", "7 of 7 addresses unreachable, the gateway answers"),
+        (6, "engine", "trial 1 config-merge: agent container started in 0.16 s"),
+        (7, "harness", "mini-swe-agent 2.4.6 found in the image, nothing installed"),
+        (9, "gateway", "POST /v1/chat/completions 200, 2,914 in, 188 out, 1.9 s"),
+        (31, "harness", "step 9, output of python3 merge.py --check"),
+        (50, "engine", "trial 1 config-merge: verifier ended with exit code 0, reward 1"),
+    ]
+    if kind == "error":
+        lines.append((220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean"))
+        lines.append((232, "cleanup", "gateway: removal answered 409, outcome unknown"))
+        lines.append((291, "cleanup", "9 of 10 resources gone"))
+    for seq, (after, source, text) in enumerate(lines):
+        LogLine.objects.create(
+            run=run, seq=seq, at=start + timedelta(seconds=after), source=source, text=text, size=len(text)
+        )
+    Run.objects.filter(pk=run.pk).update(log_next=len(lines) + (312 if kind == "error" else 0))
+    if kind == "error":
+        Run.objects.filter(pk=run.pk).update(log_dropped=312)
+    run.refresh_from_db()
+
+
+def _audit(on: Site, run: Run, kind: str) -> None:
+    for act, who in ((AuditKind.PREVIEW, on.operator), (AuditKind.START, on.operator)):
+        AuditEntry.objects.create(kind=act, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={})
+    if kind == "cancelled":
+        who = on.other_operator
+        AuditEntry.objects.create(
+            kind=AuditKind.CANCEL, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={}
+        )
+
+
+def full_site() -> Site:
+    """Everything at once, as the screenshots show it."""
+    on = site()
+    now = timezone.now()
+    for hours, kind in enumerate(("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1):
+        make_run(on, kind, at=now - timedelta(hours=9 - hours), name=f"{kind}{hours}")
+    make_run(on, "failed", at=now - timedelta(hours=1), endpoint=on.other_endpoint, name="small")
+    make_run(on, "running", at=now - timedelta(seconds=96))
+    make_run(on, "queued", at=now - timedelta(seconds=20))
+    return on

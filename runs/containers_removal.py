@@ -32,7 +32,7 @@ class ResourceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """One pass over a journal. `problems` are codes of failures to keep the record itself, such as a full disk."""
+    """One pass over a journal. `problems` are codes of failures to keep the record, such as a full disk."""
 
     resources: tuple[ResourceOutcome, ...]
     problems: tuple[str, ...] = ()

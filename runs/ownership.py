@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +19,6 @@ from runs.ownership_document import (
     LABELS,
     MAX_BYTES,
     MAX_CONTAINERS,
-    MAX_COUNT,
     MAX_NETWORKS,
     MAX_PROCESSES,
     SCHEMA,
@@ -62,8 +60,6 @@ JOURNAL_NAME = "journal.json"
 LOCK_NAME = "journal.lock"
 # Longer than the engine call that may be made under the lock.
 LOCK_WAIT_S = 15.0
-# An intent that was never found is forgotten by a long-lived journal only this long after the last look.
-FORGET_ABSENT_AFTER_S = 600.0
 
 
 class Slot:
@@ -220,26 +216,11 @@ class Journal:
             self._set_id(nonce, resource_id)
 
     def record_outcome(self, nonce: str, outcome: Outcome, detail: str | None = None) -> None:
-        """Record what an attempt at removal came to and count it; allowed after the fence.
-
-        An id that the engine once answered with 404 never comes back, so that outcome is final.
-        """
+        """Record what an attempt at removal came to and count it; allowed after the fence."""
         with self._locked():
             document = self.read()
-            resource = document.resource(nonce)
-            final = resource.settled and resource.outcome is not None
-            self._store(
-                document.with_resource(
-                    replace(
-                        resource,
-                        stage=resource.stage if final else Stage(outcome.value),
-                        changed_at=self._now(),
-                        outcome=resource.outcome if final else outcome,
-                        detail=resource.detail if final else _plain(detail),
-                        attempts=min(resource.attempts + 1, MAX_COUNT),
-                    )
-                )
-            )
+            changed = document.resource(nonce).after(outcome, detail, self._now())
+            self._store(document.with_resource(changed))
 
     def fence(self, reason: str, *, wait_s: float | None = None) -> None:
         """Close the run: nothing is created or started from here on. The first reason stays.
@@ -268,10 +249,10 @@ class Journal:
     def compact(self) -> None:
         """Forget what is verified gone, so that a long-lived journal never fills. Not for a run's journal."""
         with self._locked():
-            document, now = self.read(), self._now()
+            document = self.read()
             kept = replace(
                 document,
-                resources=tuple(r for r in document.resources if not _forgettable(r, now)),
+                resources=tuple(r for r in document.resources if not r.settled),
                 processes=tuple(p for p in document.processes if group_members(p.identity)),
             )
             if kept != document:
@@ -352,12 +333,3 @@ def _require_room(document: JournalDocument) -> None:
         raise full("networks")
     if largest_size(document) > MAX_BYTES:
         raise full("bytes")
-
-
-def _forgettable(resource: Resource, now: str) -> bool:
-    if not resource.settled:
-        return False
-    if resource.resource_id is not None:
-        return True
-    age = datetime.fromisoformat(now) - datetime.fromisoformat(resource.changed_at)
-    return age.total_seconds() >= FORGET_ABSENT_AFTER_S

@@ -19,6 +19,7 @@ MAX_NETWORKS = 8
 MAX_PROCESSES = 16
 MAX_TEXT = 200
 MAX_COUNT = 10**9
+CONFIRM_AFTER_S = 20.0
 
 FULL_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -115,6 +116,10 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def _seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
 def plain(text: str) -> str:
     """`text` as at most MAX_TEXT printable ASCII characters, so that its size in the journal is bounded."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_TEXT])
@@ -201,10 +206,34 @@ class Resource:
 
     @property
     def settled(self) -> bool:
-        """Nothing of it can be left: a 404 for its id, or two passes that looked and found nothing."""
-        if self.outcome not in (Outcome.REMOVED, Outcome.ABSENT):
-            return False
-        return self.resource_id is not None or self.attempts >= 2
+        """Nothing of it can be left: a 404 for its id, or not found and again not found a while later."""
+        gone = (Outcome.REMOVED, Outcome.ABSENT)
+        return self.stage in (Stage.REMOVED, Stage.ABSENT) and self.outcome in gone
+
+    def after(self, outcome: Outcome, detail: str | None, now: str) -> "Resource":
+        """This resource after one more attempt at removal, which is counted.
+
+        What is settled stays settled: an id once answered with 404 never comes back. An intent whose id was
+        never known stays at stage `unknown` until a second look CONFIRM_AFTER_S seconds later, since an
+        engine goes on creating after its client died.
+        """
+        attempts = min(self.attempts + 1, MAX_COUNT)
+        if self.settled:
+            return replace(self, attempts=attempts)
+        stage, changed_at = Stage(outcome.value), now
+        if outcome is Outcome.ABSENT and self.resource_id is None and self.stage is not Stage.FAILED:
+            repeated = self.outcome is Outcome.ABSENT
+            changed_at = self.changed_at if repeated else now
+            confirmed = repeated and _seconds_between(changed_at, now) >= CONFIRM_AFTER_S
+            stage = Stage.ABSENT if confirmed else Stage.UNKNOWN
+        return replace(
+            self,
+            stage=stage,
+            changed_at=changed_at,
+            outcome=outcome,
+            detail=None if detail is None else plain(detail),
+            attempts=attempts,
+        )
 
 
 @dataclass(frozen=True, slots=True)

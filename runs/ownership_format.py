@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from runs.ownership_document import (
@@ -149,6 +150,12 @@ class _Reader:
             raise corrupt(f"{self.where}.{key} does not have its form")
         return value
 
+    def time(self, key: str) -> str:
+        value = self.text(key)
+        if datetime.fromisoformat(value).utcoffset() is None:
+            raise corrupt(f"{self.where}.{key} has no time zone")
+        return value
+
     def number(self, key: str, low: int, high: int) -> int:
         value = self.fields[key]
         if type(value) is not int or not low <= value <= high:
@@ -181,7 +188,7 @@ def _document(value: object) -> JournalDocument:
     return JournalDocument(
         run_id=run_id,
         owner=owner,
-        created_at=reader.text("created_at"),
+        created_at=reader.time("created_at"),
         resources=tuple(
             _resource(item, run_id, owner)
             for item in reader.items("resources", MAX_CONTAINERS + MAX_NETWORKS)
@@ -211,7 +218,7 @@ def _resource(value: object, run_id: str, owner: str) -> Resource:
     return Resource(
         intent=intent,
         stage=Stage(reader.text("stage")),
-        changed_at=reader.text("changed_at"),
+        changed_at=reader.time("changed_at"),
         resource_id=reader.maybe("resource_id", reader.text, FULL_ID),
         outcome=None if outcome is None else Outcome(outcome),
         detail=reader.maybe("detail", reader.text),
@@ -235,7 +242,7 @@ def _fence(value: object) -> Fence | None:
     if value is None:
         return None
     reader = _Reader.of("fence", value, ("at", "reason"))
-    return Fence(reader.text("at"), reader.text("reason"))
+    return Fence(reader.time("at"), reader.text("reason"))
 
 
 def _check_unique(document: JournalDocument) -> None:

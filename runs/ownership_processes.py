@@ -49,24 +49,28 @@ def identity_is_alive(identity: ProcessIdentity) -> bool:
     return stat is not None and stat.state not in DEAD_STATES and process_identity(identity.pid) == identity
 
 
+def belongs(stat: ProcessStat | None, identity: ProcessIdentity) -> bool:
+    """Whether this process lives in the identity's group and session and began no earlier than its leader."""
+    return (
+        stat is not None
+        and stat.state not in DEAD_STATES
+        and (stat.pgid, stat.sid) == (identity.pgid, identity.sid)
+        and stat.start_ticks >= identity.start_ticks
+    )
+
+
+def pid_was_reused(identity: ProcessIdentity) -> bool:
+    """Whether another process of this boot now has the identity's pid."""
+    return identity.boot_id == boot_id() and process_identity(identity.pid) not in (None, identity)
+
+
 def group_members(identity: ProcessIdentity) -> list[int]:
     """The live pids of the identity's process group, whether its leader still lives or not.
 
     Empty when the group is gone, when the machine was booted since, or when the leader's pid now belongs to
     another process: the kernel gives a pid out again only after its whole group is gone.
     """
-    if identity.boot_id != boot_id():
+    if identity.boot_id != boot_id() or pid_was_reused(identity):
         return []
-    leader = process_stat(identity.pid)
-    if leader is not None and leader.start_ticks != identity.start_ticks:
-        return []
-    names = [entry.name for entry in PROC.iterdir()]
-    found = (process_stat(int(name)) for name in names if name.isdecimal())
-    return sorted(
-        stat.pid
-        for stat in found
-        if stat is not None
-        and stat.state not in DEAD_STATES
-        and (stat.pgid, stat.sid) == (identity.pgid, identity.sid)
-        and stat.start_ticks >= identity.start_ticks
-    )
+    pids = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal()]
+    return sorted(pid for pid in pids if belongs(process_stat(pid), identity))

@@ -16,8 +16,16 @@ from typing import Any
 
 import docker
 
-from runs.containers import ContainerRequest, EngineError, connect, create_owned, engine_call, remove_owned, start_owned
-from runs.documents.canonical import canonical_sha256
+from runs.containers import (
+    ContainerRequest,
+    EngineError,
+    connect,
+    create_owned,
+    engine_call,
+    remove_owned,
+    start_owned,
+)
+from runs.documents.canonical import Json, canonical_sha256
 from runs.ownership import Journal, Role
 
 SCHEMA = "benchsite.capabilities/v1"
@@ -114,7 +122,9 @@ def _judge(facts: dict[str, dict[str, Any]], cgroup: str) -> Iterator[LimitProof
     for name, mechanism, holds in _RULES:
         seen = facts.get(name)
         if seen is None:
-            yield LimitProof(name, False, mechanism.format(cgroup=cgroup), "the probe ended before it could try")
+            yield LimitProof(
+                name, False, mechanism.format(cgroup=cgroup), "the probe ended before it could try"
+            )
         else:
             detail = ", ".join(f"{key} {value}" for key, value in sorted(seen.items()) if key != "name")
             yield LimitProof(name, _safely(holds, seen), mechanism.format(cgroup=cgroup), detail)
@@ -144,7 +154,7 @@ _RULES: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
 
 def capability_digest(report: dict[str, Any]) -> str:
     """The SHA-256 that a spec is bound to: of the report without what a probe measures anew each time."""
-    limits = [{**limit, "detail": ""} for limit in report["limits"]]
+    limits: list[Json] = [{**limit, "detail": ""} for limit in report["limits"]]
     return canonical_sha256({**report, "limits": limits})
 
 
@@ -155,7 +165,12 @@ def can_leave_network() -> bool:
 
 
 def capability_report(
-    *, worker: str, journal: Journal, image_id: str | None, assets: dict[str, Any], api: docker.APIClient | None = None
+    *,
+    worker: str,
+    journal: Journal,
+    image_id: str | None,
+    assets: dict[str, Any],
+    api: docker.APIClient | None = None,
 ) -> dict[str, Any]:
     """What the worker's row shows and a spec is bound to. ``assets`` are the digests of the prepared assets.
 

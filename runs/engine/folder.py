@@ -7,7 +7,6 @@ all that a cleanup may delete.
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,24 +91,18 @@ def write_bytes(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def copy_task(source: Path, target: Path, *, accept: Callable[[str, bytes], None]) -> None:
-    """Copy a task's files; ``accept`` sees each relative path with the bytes that were copied and may refuse them.
-
-    Only regular files and folders are copied: a link or a device is never followed, and ``accept`` will
-    miss it in its list.
-    """
+def copy_task(source: Path, target: Path) -> None:
+    """Copy a task's regular files and folders. A link or a device is not followed, so the check of the copy misses it."""
     target.mkdir(mode=0o700)
     for entry in sorted(source.rglob("*")):
-        relative = entry.relative_to(source)
+        copy = target / entry.relative_to(source)
         if entry.is_symlink():
             continue
         if entry.is_dir():
-            (target / relative).mkdir(mode=0o700)
+            copy.mkdir(mode=0o700)
         elif entry.is_file():
-            content = entry.read_bytes()
-            accept(relative.as_posix(), content)
-            write_bytes(target / relative, content)
-            (target / relative).chmod(0o700 if os.access(entry, os.X_OK) else 0o600)
+            write_bytes(copy, entry.read_bytes())
+            copy.chmod(0o700 if os.access(entry, os.X_OK) else 0o600)
 
 
 def free_bytes(path: Path) -> int:

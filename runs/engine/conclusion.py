@@ -1,0 +1,185 @@
+"""How does every run end? Always in one order: fence, stop, salvage, ledger, ingest, remove, verify, classify,
+final state (design 3.10).
+
+The same function ends a run that went well, that failed, that was cancelled, and one whose worker was lost: it
+needs nothing but the run's directory and its row. Evidence is kept before anything is removed.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from evidence.classify import Classification, classify_trial
+from evidence.facts import TrialFacts
+from evidence.ingest import ingest
+from evidence.results import RunFacts, read_run
+from evidence.verdict import suite_verdict
+from runs import lifecycle, runlog
+from runs.containers import EngineError, connect
+from runs.engine.cleanup import CleanupResult, Closed, close, remove_all
+from runs.engine.folder import RunFolder, now
+from runs.engine.gateway import RunGateway, keep_ledger
+from runs.engine.outcomes import resource_states, trial_end
+from runs.engine.salvage import salvage
+from runs.lifecycle import Failure
+from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.ownership import Journal, JournalError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Secrets:
+    """The secrets that a run knew, for scrubbing; and why it failed, when not even its folder could say so."""
+
+    values: list[str] = field(default_factory=list, repr=False)
+    failure: dict[str, Any] | None = None
+
+    def add(self, *values: str | None) -> None:
+        self.values += [value for value in values if value]
+
+
+def conclude(
+    run_id: str,
+    *,
+    secrets: Secrets | None = None,
+    gateway: RunGateway | None = None,
+    interrupted: bool = False,
+) -> None:
+    """End the active run ``run_id`` once. ``interrupted`` says that its worker was lost (recovery).
+
+    Safe to repeat after a crash at any point: what was done before is found done. Raises nothing of the
+    engine's or the journal's; those become a failed cleanup.
+    """
+    secrets = secrets or Secrets()
+    folder = RunFolder.of(settings.DATA, run_id)
+    lifecycle.enter_stage(run_id, Stage.INGEST)
+    if not folder.facts.exists() or not (folder.path / "journal.json").exists():
+        _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
+        return
+    journal = Journal(folder.path)
+    closed = close(journal, "interrupted" if interrupted else "ended")
+    _keep_what_runs_still_hold(folder, journal, gateway)
+    _close_facts(run_id, folder, interrupted=interrupted)
+    run = Run.objects.get(pk=run_id)
+    ingest(run, folder.path, secrets=secrets.values)
+    lifecycle.enter_stage(run_id, Stage.CLEANUP)
+    result = clean_and_mirror(run_id, journal, closed)
+    _finish(run, read_run(folder.path, spec_sha256=run.spec_sha256), result, interrupted=interrupted)
+
+
+def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
+    """Remove all that the run owns, verify it, and show the journal's entries in the database."""
+    result = remove_all(
+        partial(connect, settings.DOCKER_TIMEOUT_S), journal, closed=closed, data=settings.DATA
+    )
+    try:
+        lifecycle.mirror_journal(run_id, resource_states(journal.read()))
+    except JournalError:
+        log.exception("run %s: its journal cannot be read", run_id)
+    return result
+
+
+def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> None:
+    """What only running containers hold: an interrupted trial's logs and the end of the ledger."""
+    try:
+        api = connect(settings.DOCKER_TIMEOUT_S)
+        salvage(api, journal, folder)
+        if gateway is not None:
+            end = gateway.close(api)
+            if end.problem:
+                log.warning("the gateway did not end cleanly: %s", end.problem)
+        elif (recorded := folder.read_facts().get("gateway")) is not None:
+            keep_ledger(api, recorded["container_id"], folder.ledger)
+    except (EngineError, JournalError, OSError) as error:
+        # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
+        log.warning("not all of a run's last words could be kept: %s", error)
+
+
+def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool) -> None:
+    facts = folder.read_facts()
+    asked = lifecycle.cancel_requested_at(run_id)
+    changes: dict[str, Any] = {
+        "ended_at": facts["ended_at"] or now(),
+        "interrupted": facts["interrupted"] or interrupted,
+    }
+    if asked is not None and facts["cancel_requested_at"] is None:
+        changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if facts["gateway"] is not None and not interrupted:
+        changes["gateway"] = {**facts["gateway"], "closed": True}
+    folder.update_facts(**changes)
+
+
+def _finish(run: Run, facts: RunFacts, result: CleanupResult, *, interrupted: bool) -> None:
+    judged = [(trial, classify_trial(trial)) for trial in facts.trials]
+    for trial, classification in judged:
+        lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classification))
+    cleanup = Cleanup(result.state)
+    verdict = Verdict(
+        suite_verdict(facts, [judgement for _, judgement in judged], cleanup=result.state).verdict
+    )
+    state = _state(facts, verdict, interrupted=interrupted)
+    lifecycle.finish(run.key, state=state, verdict=verdict, cleanup=cleanup, failure=_failure(facts))
+    _say_the_end(run.key, verdict, judged, cleanup)
+
+
+def _state(facts: RunFacts, verdict: Verdict, *, interrupted: bool) -> RunState:
+    if verdict is Verdict.CANCELLED:
+        return RunState.CANCELLED
+    if interrupted or facts.interrupted:
+        return RunState.INTERRUPTED
+    return RunState.FAILED if facts.failure else RunState.FINISHED
+
+
+def _failure(facts: RunFacts) -> Failure | None:
+    if not facts.failure:
+        return None
+    document = facts.failure
+    return Failure(
+        stage=str(document.get("stage", "")),
+        failure_class=str(document.get("class", "")),
+        code=str(document.get("code", "")),
+        detail=str(document.get("detail", "")),
+    )
+
+
+def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, interrupted: bool) -> None:
+    """A run that never got as far as its folder owns nothing."""
+    cancelled = lifecycle.cancel_requested_at(run_id) is not None
+    if cancelled:
+        lifecycle.close_trials(
+            run_id, bucket=Bucket.CANCELLED, failure_class="cancelled", failure_code="cancelled.requested"
+        )
+        state, verdict = RunState.CANCELLED, Verdict.CANCELLED
+    else:
+        suffix = "interrupted" if interrupted else "not_started"
+        lifecycle.close_trials(
+            run_id,
+            bucket=Bucket.ERROR,
+            failure_class="worker_runtime",
+            failure_code=f"worker_runtime.{suffix}",
+        )
+        state, verdict = (RunState.INTERRUPTED if interrupted else RunState.FAILED), Verdict.ERROR
+    why = (
+        None
+        if failure is None
+        else Failure(
+            stage=failure["stage"],
+            failure_class=failure["class"],
+            code=failure["code"],
+            detail=failure["detail"],
+        )
+    )
+    lifecycle.enter_stage(run_id, Stage.CLEANUP)
+    lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=Cleanup.CLEAN, failure=why)
+
+
+def _say_the_end(
+    run_id: str, verdict: Verdict, judged: list[tuple[TrialFacts, Classification]], cleanup: Cleanup
+) -> None:
+    lines = [f"Trial {trial.trial}: {judgement.code}" for trial, judgement in judged]
+    lines.append(f"Verdict: {verdict.label}; cleanup: {cleanup.label}")
+    runlog.append_log(run_id, [runlog.Line(source="engine", text=text) for text in lines])

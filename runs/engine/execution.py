@@ -1,0 +1,277 @@
+"""How is a confirmed run carried out? Its stages in their order (design 3); whatever happens, the end follows.
+
+The database row is claimed first, the owned directory exists before anything else does, and every failure is
+written down as a fact of the run before the conclusion judges it.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import docker
+from django.conf import settings
+
+from runs import lifecycle, runlog
+from runs.containers import EngineError, connect
+from runs.documents.canonical import load_object
+from runs.engine.assets import Assets, AssetError, load_assets
+from runs.engine.conclusion import Secrets, conclude
+from runs.engine.credentials import CredentialError, read_credential
+from runs.engine.egress import prove_egress
+from runs.engine.folder import RUN_FACTS_SCHEMA, RunFolder, now, write_bytes, write_document
+from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, start_gateway
+from runs.engine.harbor_config import write_trial_files
+from runs.engine.narration import Narrator
+from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
+from runs.engine.processes import LaunchFailed
+from runs.engine.trials import Reason, TrialProcess
+from runs.models import Run, Stage
+from runs.ownership import Journal, JournalError, process_identity
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 5.0
+# What the end of a run may take of its limit: ingest, removal and verification.
+ENDING_RESERVE_S = 60.0
+
+
+class RunStopped(Exception):
+    """The run was cancelled, or its limit is reached: no further stage starts."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class StageFailed(Exception):
+    """A stage could not do its work: where, class and stable code; the detail is private."""
+
+    def __init__(self, stage: Stage, failure_class: str, code: str, sentence: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.document = {"stage": stage.value, "class": failure_class, "code": code, "detail": detail[:2000]}
+        self.sentence = sentence
+
+
+def execute(run_id: str) -> None:
+    """Carry out the run ``run_id`` (32 hex characters) if this process can claim it; exit quietly otherwise.
+
+    Raises HostBusy when this host executes another run. Any other failure becomes the run's own result.
+    """
+    identity = process_identity(os.getpid())
+    if identity is None:
+        raise RuntimeError("this process has no entry in /proc")
+    if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=socket.gethostname()):
+        Execution(Run.objects.get(pk=run_id)).carry_out()
+
+
+@dataclass
+class Execution:
+    """One run on its way through the stages. Holds what later stages need of earlier ones."""
+
+    run: Run
+    folder: RunFolder = field(init=False)
+    journal: Journal = field(init=False)
+    spec: dict[str, Any] = field(init=False)
+    narrator: Narrator = field(init=False)
+    secrets: Secrets = field(default_factory=Secrets)
+    gateway: RunGateway | None = None
+    waiting: dict[int, TrialProcess] = field(default_factory=dict)
+    _mono_started: float = field(default_factory=time.monotonic)
+    _heartbeat: float = 0.0
+
+    def carry_out(self) -> None:
+        self.folder = RunFolder.of(settings.DATA, self.run.key)
+        self.narrator = Narrator(self.run.key)
+        try:
+            self._stages()
+        except RunStopped as stopped:
+            self._note_stop(stopped.reason)
+        except StageFailed as failure:
+            self._note_failure(failure)
+        except Exception as error:  # the run's own result must say so; nothing may escape before the end
+            log.exception("run %s failed unexpectedly", self.run.key)
+            detail = f"{type(error).__name__}: {error}"
+            stage = Stage(Run.objects.values_list("stage", flat=True).get(pk=self.run.pk))
+            self._note_failure(
+                StageFailed(stage, "harness", "harness.unexpected", "The run failed unexpectedly.", detail)
+            )
+        finally:
+            conclude(self.run.key, secrets=self.secrets, gateway=self.gateway)
+
+    def _stages(self) -> None:
+        self._open_folder()
+        with self._failing(Stage.PREFLIGHT):
+            api = connect(settings.DOCKER_TIMEOUT_S)
+            assets = load_assets(settings.ASSETS)
+            self._prepare_trials(assets)
+            self._start_early(1)
+            preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
+        self._start_gateway(api)
+        self._prove_egress(api)
+        for task in self.spec["tasks"]:
+            self._trial(task["ordinal"], task["name"])
+
+    def _open_folder(self) -> None:
+        self.spec = dict(load_object(self.run.spec.encode()))
+        self.folder.create()
+        self.journal = Journal.create(self.folder.path, run_id=self.run.key)
+        write_bytes(self.folder.spec, self.run.spec.encode())
+        write_document(
+            self.folder.facts,
+            {
+                "schema": RUN_FACTS_SCHEMA,
+                "run_id": self.run.key,
+                "spec_sha256": self.run.spec_sha256,
+                "started_at": now(),
+                "ended_at": None,
+                "cancel_requested_at": None,
+                "interrupted": False,
+                "deadline": None,
+                "failure": None,
+                "probe": None,
+                "gateway": None,
+            },
+        )
+
+    def _prepare_trials(self, assets: Assets) -> None:
+        self.narrator.say("Copying the reviewed tasks and checking every byte")
+        copy_tasks(self.run.bundle, self.spec, self.folder)
+        self._assets = assets
+
+    def _start_early(self, ordinal: int) -> None:
+        """Launch a trial's process ahead of its turn; it waits, and owns nothing, until it is told to go."""
+        if ordinal > len(self.spec["tasks"]) or ordinal in self.waiting:
+            return
+        self.folder.make_trial(ordinal)
+        process = TrialProcess(self.folder, self.journal, ordinal, self._assets.harness.python)
+        process.start_early()
+        self.waiting[ordinal] = process
+
+    def _start_gateway(self, api: docker.APIClient) -> None:
+        self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
+        with self._failing(Stage.GATEWAY):
+            credential = read_credential(self.spec["endpoint"]["credential"])
+            self.secrets.add(credential)
+            networks = open_networks(api, self.journal)
+            self._networks = networks
+            plan = GatewayPlan.from_spec(self.spec)
+            self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
+            self.secrets.add(*(self.gateway.token(task["ordinal"]) for task in self.spec["tasks"]))
+            self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
+
+    def _prove_egress(self, api: docker.APIClient) -> None:
+        self._enter(Stage.PROBE, "Proving that the run's network reaches the gateway and nothing else")
+        with self._failing(Stage.PROBE):
+            report = prove_egress(
+                api, self.journal, self._required_gateway(), self.spec["images"]["verifier"]
+            )
+            self.folder.update_facts(probe=report.as_json())
+        if not report.passed:
+            raise StageFailed(
+                Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail
+            )
+
+    def _trial(self, ordinal: int, task: str) -> None:
+        self._enter(Stage.TRIAL, f"Trial {ordinal}: {task}", trial=ordinal)
+        lifecycle.start_trial(self.run.key, ordinal)
+        gateway = self._required_gateway()
+        with self._failing(Stage.TRIAL):
+            self._start_early(ordinal)
+            process = self.waiting.pop(ordinal)
+            write_trial_files(
+                self.spec,
+                ordinal=ordinal,
+                trial_directory=self.folder.trial(ordinal),
+                task_directory=self.folder.task(task),
+                network=self._networks.internal,
+                gateway_address=gateway.address,
+                gateway_url=gateway.url,
+            )
+        process.go(gateway.token(ordinal))
+        until = process.mono_started + self.spec["limits"]["trial_s"]
+        reason = process.watch(partial(self._reason_to_stop, until), partial(self._on_event, ordinal))
+        process.record(reason)
+        self.narrator.trial_ended(ordinal, reason)
+        if reason.cancelled or reason.deadline == "run":
+            raise RunStopped(reason)
+
+    def _on_event(self, ordinal: int, event: dict[str, Any]) -> None:
+        stage = self.narrator.observed(ordinal, event)
+        if stage is not None:
+            lifecycle.start_trial(self.run.key, ordinal, stage=stage)
+        if stage == "agent":
+            with self._failing(Stage.TRIAL):
+                self._start_early(ordinal + 1)
+
+    def _reason_to_stop(self, trial_until: float) -> Reason | None:
+        """Asked about ten times a second: cancelled, past a limit, or no longer ours to carry out?"""
+        moment = time.monotonic()
+        if self._cancelled():
+            return Reason(cancelled=True)
+        if moment >= self._run_until:
+            return Reason(deadline="run")
+        if moment >= trial_until:
+            return Reason(deadline="trial")
+        if moment - self._heartbeat >= HEARTBEAT_S:
+            self._heartbeat = moment
+            lifecycle.heartbeat(self.run.key)
+        return None
+
+    @property
+    def _run_until(self) -> float:
+        limit: float = self.spec["limits"]["run_s"]
+        return self._mono_started + limit - ENDING_RESERVE_S
+
+    def _enter(self, stage: Stage, words: str, *, trial: int | None = None) -> None:
+        """The door of every stage: a run that was cancelled or is past its limit does not go through."""
+        reason = self._reason_to_stop(float("inf"))
+        if reason is not None:
+            raise RunStopped(reason)
+        lifecycle.enter_stage(self.run.key, stage, trial=trial)
+        self.narrator.say(words)
+
+    def _cancelled(self) -> bool:
+        return lifecycle.cancel_requested_at(self.run.key) is not None
+
+    def _required_gateway(self) -> RunGateway:
+        if self.gateway is None:
+            raise RuntimeError("the gateway is started before any trial")
+        return self.gateway
+
+    @contextmanager
+    def _failing(self, stage: Stage) -> Iterator[None]:
+        """Turn what the parts below raise into a failure of this stage."""
+        try:
+            yield
+        except (EngineError, JournalError, GatewayError, AssetError, CredentialError, LaunchFailed) as error:
+            raise StageFailed(stage, "worker_runtime", error.code, error.sentence, error.detail) from error
+        except PreflightFailed as error:
+            raise StageFailed(stage, error.failure_class, error.code, error.sentence, error.detail) from error
+        except OSError as error:
+            code, sentence = _disk_words(error)
+            raise StageFailed(stage, "worker_runtime", code, sentence, str(error)) from error
+
+    def _note_stop(self, reason: Reason) -> None:
+        if reason.deadline == "run":
+            self.narrator.say("The run's limit is reached; nothing further starts")
+            self.folder.update_facts(deadline="run")
+        else:
+            self.narrator.say("A cancellation was asked for; nothing further starts")
+
+    def _note_failure(self, failure: StageFailed) -> None:
+        self.narrator.say(failure.sentence)
+        if self.folder.facts.exists():
+            self.folder.update_facts(failure=failure.document)
+        self.secrets.failure = failure.document
+
+
+def _disk_words(error: OSError) -> tuple[str, str]:
+    if error.errno == 28:
+        return "worker_runtime.disk_full", "The worker's disk is full. Free space and start the run again."
+    return "worker_runtime.files", "The worker could not write the run's files."

@@ -1,0 +1,134 @@
+"""Where does an image's root come from? debootstrap, with every package checked against the recipe's lock."""
+
+import hashlib
+import os
+import re
+import tarfile
+from pathlib import Path
+from urllib.parse import unquote
+
+from runs.engine.assets.errors import AssetError
+from runs.engine.assets.folder import AssetFolder
+from runs.engine.assets.steps import need_tool, run
+from runs.images.recipes import Recipe
+
+Package = tuple[str, str, str, str]
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_SHOWN = 5
+
+
+def architecture() -> str:
+    """Debian's name of this machine's architecture."""
+    machine = os.uname().machine
+    return _ARCHITECTURES.get(machine, machine)
+
+
+def packages_archive(recipe: Recipe, folder: AssetFolder) -> Path:
+    """Where the recipe's packages are cached; the name changes with the lock."""
+    lock = recipe.package_lock(architecture())
+    locked = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else "unlocked"
+    return folder.packages / f"{locked[:32]}.tgz"
+
+
+def fetch_packages(recipe: Recipe, folder: AssetFolder) -> Path:
+    """Download the recipe's packages and check each against the lock. Needs a network and root.
+
+    Raises AssetError `image.no_package_lock`, `image.needs_root`, `image.packages_unavailable`,
+    `image.packages_changed`.
+    """
+    locked = read_package_lock(recipe)
+    archive = packages_archive(recipe, folder)
+    partial = archive.with_name(f"partial-{archive.name}")
+    try:
+        download_packages(recipe, partial, folder.work / f"{recipe.role}-download")
+        _check(recipe, locked, list_packages(partial))
+        partial.rename(archive)
+    finally:
+        partial.unlink(missing_ok=True)
+    return archive
+
+
+def download_packages(recipe: Recipe, archive: Path, scratch: Path) -> None:
+    """Make an archive of what the recipe's packages resolve to today, unchecked."""
+    run(
+        [*_debootstrap(recipe), f"--make-tarball={archive}", recipe.suite, scratch, *_mirror()],
+        code="image.packages_unavailable",
+        sentence=f"The Debian packages of the {recipe.role} image could not be downloaded. Check the network, or name "
+        "a mirror in BENCHSITE_DEBIAN_MIRROR.",
+    )
+
+
+def unpack_root(recipe: Recipe, archive: Path, root: Path) -> None:
+    """Install the archived packages into `root`, without a network. The archive is checked again first."""
+    _check(recipe, read_package_lock(recipe), list_packages(archive))
+    run(
+        [*_debootstrap(recipe), f"--unpack-tarball={archive}", recipe.suite, root, *_mirror()],
+        code="image.root_failed",
+        sentence=f"The root of the {recipe.role} image could not be built by debootstrap.",
+    )
+
+
+def list_packages(archive: Path) -> list[Package]:
+    """(name, version, architecture, SHA-256) of every .deb in an archive, sorted."""
+    found = []
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            matched = re.fullmatch(r"([^_/]+)_([^_/]+)_([^_/]+)\.deb", Path(member.name).name)
+            content = tar.extractfile(member) if matched and member.isfile() else None
+            if matched and content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+                found.append((matched[1], unquote(matched[2]), matched[3], digest))
+    return sorted(found)
+
+
+def read_package_lock(recipe: Recipe) -> list[Package]:
+    """The locked packages. Raises AssetError `image.no_package_lock` for an architecture nobody reviewed."""
+    lock = recipe.package_lock(architecture())
+    if not lock.is_file():
+        raise AssetError(
+            "image.no_package_lock",
+            f"The {recipe.role} image has no reviewed package list for {architecture()}. Use a worker of another architecture.",
+            str(lock),
+        )
+    rows = [line.split() for line in lock.read_text().splitlines() if line]
+    return sorted((name, version, arch, digest) for name, version, arch, digest in rows)
+
+
+def installed_packages(root: Path) -> list[tuple[str, str, str]]:
+    """(name, version, architecture) of what dpkg has installed in a root, sorted."""
+    found = []
+    for stanza in (root / "var/lib/dpkg/status").read_text().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in stanza.splitlines() if re.match(r"[A-Z][^ ]*: ", line))
+        if fields.get("Status", "").endswith(" installed"):
+            found.append((fields["Package"], fields["Version"], fields["Architecture"]))
+    return sorted(found)
+
+
+def _check(recipe: Recipe, locked: list[Package], offered: list[Package]) -> None:
+    if locked == offered:
+        return
+    changed = sorted(set(offered) ^ set(locked))
+    names = sorted({name for name, *_ in changed})
+    raise AssetError(
+        "image.packages_changed",
+        f"The packages for the {recipe.role} image are not the reviewed ones ({', '.join(names[:_SHOWN])}"
+        f"{' and others' if len(names) > _SHOWN else ''}). Name a mirror or snapshot that has them in BENCHSITE_DEBIAN_MIRROR.",
+        "\n".join(" ".join(package) for package in changed),
+    )
+
+
+def _debootstrap(recipe: Recipe) -> list[str | Path]:
+    program = need_tool("debootstrap", "debootstrap")
+    if os.geteuid() != 0:
+        raise AssetError(
+            "image.needs_root",
+            "Building the base of the images with debootstrap needs root. Run prepare as root once, or name a "
+            "digest-pinned image in BENCHSITE_BASE_IMAGE.",
+        )
+    return [program, "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+
+
+def _mirror() -> list[str]:
+    """The configured mirror; without one debootstrap knows its own."""
+    mirror = os.environ.get("BENCHSITE_DEBIAN_MIRROR", "")
+    return [mirror] if mirror else []

@@ -1,0 +1,48 @@
+"""What can be wrong with an asset? One error to raise, one finding to report."""
+
+from dataclasses import dataclass
+
+
+class AssetError(Exception):
+    """An asset that is missing, cannot be built or must not be used.
+
+    `code` is stable (`assets.…`, `harness.…`, `image.…`), `sentence` is for a person and holds the remedy,
+    `detail` is private: command output, paths.
+    """
+
+    def __init__(self, code: str, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.detail = detail
+
+    @property
+    def blocked(self) -> bool:
+        """Something that the operator supplies is missing, as opposed to a failure of the work itself."""
+        return self.code in BLOCKING
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding of a verification, in the same three parts."""
+
+    code: str
+    sentence: str
+    detail: str = ""
+
+
+BLOCKING = frozenset(
+    {
+        "assets.missing_offline",
+        "assets.not_prepared",
+        "assets.tool_missing",
+        "assets.busy",
+        "assets.disk_full",
+        "harness.python_too_old",
+        "image.engine_unreachable",
+        "image.needs_root",
+        "image.no_package_lock",
+        "image.base_reference",
+        "image.base_lacks",
+    }
+)

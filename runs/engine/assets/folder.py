@@ -1,0 +1,53 @@
+"""Where does each asset live? One folder, owned by the worker's account."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class AssetFolder:
+    """`root` is settings.ASSETS. Everything under `cache` may be deleted; it is then downloaded again."""
+
+    root: Path
+
+    @property
+    def harness(self) -> Path:
+        return self.root / "harness"
+
+    @property
+    def harness_pointer(self) -> Path:
+        """Names the current environment: the key of a folder in `harness`."""
+        return self.root / "harness.json"
+
+    @property
+    def image_lock(self) -> Path:
+        return self.root / "images.json"
+
+    @property
+    def packages(self) -> Path:
+        return self.root / "cache" / "packages"
+
+    @property
+    def wheels(self) -> Path:
+        return self.root / "cache" / "wheels"
+
+    @property
+    def built_parts(self) -> Path:
+        return self.root / "cache" / "built"
+
+    @property
+    def pip(self) -> Path:
+        return self.root / "cache" / "pip"
+
+    @property
+    def work(self) -> Path:
+        """Half-built things. Only the holder of the lock uses it, and empties it first."""
+        return self.root / "work"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "prepare.lock"
+
+    def create(self) -> None:
+        for folder in (self.root, self.harness, self.packages, self.wheels, self.built_parts, self.work):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -64,7 +64,7 @@ class EgressReport:
         if self.passed:
             return "From the run's network only the gateway can be reached."
         names = ", ".join(check.name.replace("_", " ") for check in self.failures)
-        return f"The run's network is not confined ({names}). Check the engine's version and the host's firewall."
+        return f"The run's network is not confined: {names}. Check the engine's version and its rules."
 
     @property
     def detail(self) -> str:

@@ -1,0 +1,116 @@
+"""What does the scripted endpoint say next? A script per task and mode, chosen by the prompt alone. Pure.
+
+The solving and the plausibly wrong command are the bundle's own certification scripts, so that they cannot
+drift from the tasks. Commands run in the agent's container under `sh`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from runs.scripted.forgery import FORGERY, LINKS
+
+CERTIFICATION = Path(__file__).parent.parent / "bundles" / "environment-smoke" / "certification"
+ALIAS_PREFIX = "scripted-"
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+GOOD_ANSWERS_BEFORE_FAILURE = 2
+
+
+class Mode(StrEnum):
+    """How the endpoint behaves; the model alias `scripted-<mode>` chooses."""
+
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+    FORGE = "forge"
+    HANG = "hang"
+    UNAUTHORIZED = "unauthorized"
+    UNAVAILABLE = "unavailable"
+    MALFORMED = "malformed"
+    WRONG_MODEL = "wrong-model"
+    SLOW = "slow"
+    LATE_FAILURE = "late-failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One answer: what is said, and the one command of its tool call."""
+
+    words: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of the bundle: `mark` stands in its instruction only; `look` and `check` only read."""
+
+    name: str
+    mark: str
+    look: str
+    check: str
+    has_links: bool = False
+
+
+TASKS = (
+    Task("ledger-totals", "/app/ledger.csv", "head -n 20 /app/ledger.csv", "cat /app/output/totals.json"),
+    Task(
+        "config-merge", "/app/base.json", "cat /app/base.json /app/site.json", "cat /app/output/config.json"
+    ),
+    Task("file-tree", "/app/inbox", "find /app/inbox", "cat /app/output/manifest.json", has_links=True),
+)
+
+
+def mode_of(alias: str) -> Mode | None:
+    """The mode that a model alias names, or None when it is no alias of this endpoint."""
+    name = alias.removeprefix(ALIAS_PREFIX)
+    return Mode(name) if alias.startswith(ALIAS_PREFIX) and name in set(Mode) else None
+
+
+def task_of(messages: Sequence[dict[str, Any]]) -> Task | None:
+    """The task whose instruction the conversation starts with, or None when it is none of the bundle's."""
+    prompt = "\n".join(_text(message) for message in messages if message.get("role") == "user")
+    return next((task for task in TASKS if task.mark in prompt), None)
+
+
+def next_step(mode: Mode, messages: Sequence[dict[str, Any]]) -> Step:
+    """The script's next step: as many steps were played as the assistant has spoken."""
+    steps = script(mode, task_of(messages))
+    return steps[min(spoken(messages), len(steps) - 1)]
+
+
+def spoken(messages: Sequence[dict[str, Any]]) -> int:
+    """How often the assistant has spoken in this conversation."""
+    return sum(message.get("role") == "assistant" for message in messages)
+
+
+def script(mode: Mode, task: Task | None) -> list[Step]:
+    """All steps of a mode that answers with steps; an unknown task is looked at and submitted unsolved."""
+    if task is None:
+        return [Step("This script knows nothing of the task; looking around.", "ls -la"), _submit()]
+    wrong = mode in (Mode.NEGATIVE, Mode.FORGE)
+    steps = [
+        Step("I look at the input first.", task.look),
+        Step("Now I write the result.", f"cd /app && {_certified(task, 'wrong' if wrong else 'solution')}"),
+    ]
+    if mode is Mode.FORGE:
+        steps.append(Step("Now every result that this container can write is forged.", FORGERY))
+        if task.has_links:
+            steps.append(Step("And links and devices are put among the logs.", LINKS))
+    return [*steps, Step("I check what was written.", task.check), _submit()]
+
+
+def _certified(task: Task, which: str) -> str:
+    return (CERTIFICATION / task.name / f"{which}.sh").read_text(encoding="utf-8").strip()
+
+
+def _submit() -> Step:
+    return Step("The work is finished.", SUBMIT)
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))

@@ -1,0 +1,182 @@
+"""How does the scripted endpoint answer? A small threaded HTTP server; every answer says that it is scripted.
+
+The mode is chosen by the model alias, so one server serves a whole smoke. It asks for a key like a real one.
+"""
+
+import hmac
+import json
+import select
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from runs.scripted.scripts import (
+    ALIAS_PREFIX,
+    GOOD_ANSWERS_BEFORE_FAILURE,
+    Mode,
+    Step,
+    mode_of,
+    next_step,
+    spoken,
+)
+
+LABEL = "scripted-endpoint-not-a-model"
+OTHER_MODEL = "some-other-model"
+MAX_BODY_BYTES = 8 * 1024 * 1024
+HOLD_SECONDS = 3600.0
+SLOW_SECONDS = 15.0
+_SOCKET_SECONDS = 30.0
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status and a JSON body, sent after `delay_s` seconds unless the asker is gone by then."""
+
+    status: int
+    body: dict[str, Any]
+    delay_s: float = 0.0
+
+
+def answer_to(request: dict[str, Any], *, slow_s: float = SLOW_SECONDS) -> Answer:
+    """What the endpoint says to a chat-completions request; an unknown alias gets 404 like a real one."""
+    alias = str(request.get("model"))
+    mode, messages = mode_of(alias), request.get("messages")
+    if mode is None:
+        return _error(404, f"The model {alias!r} does not exist.", "model_not_found")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return _error(400, "messages must be a list of objects.", "invalid_request_error")
+    match mode:
+        case Mode.UNAUTHORIZED:
+            return _error(401, "Incorrect API key provided.", "invalid_api_key")
+        case Mode.UNAVAILABLE:
+            return _error(503, "The server is overloaded.", "unavailable")
+        case Mode.MALFORMED:
+            return Answer(200, {"ok": True, "scripted": LABEL})
+        case Mode.LATE_FAILURE if spoken(messages) >= GOOD_ANSWERS_BEFORE_FAILURE:
+            return _error(503, "The server failed late.", "unavailable")
+    named = OTHER_MODEL if mode is Mode.WRONG_MODEL else alias
+    delay = {Mode.HANG: HOLD_SECONDS, Mode.SLOW: slow_s}.get(mode, 0.0)
+    return Answer(200, _completion(named, next_step(mode, messages), messages), delay)
+
+
+def _completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    number = spoken(messages) + 1
+    call = {"name": "bash", "arguments": json.dumps({"command": step.command})}
+    message = {
+        "role": "assistant",
+        "content": step.words,
+        "tool_calls": [{"id": f"scripted_{number}", "type": "function", "function": call}],
+    }
+    prompt, said = len(json.dumps(messages)) // 4, len(json.dumps(message)) // 4
+    return {
+        "id": f"chatcmpl-scripted-{number}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "system_fingerprint": LABEL,
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said},
+    }
+
+
+def _error(status: int, message: str, code: str) -> Answer:
+    return Answer(status, {"error": {"message": f"{message} ({LABEL})", "type": LABEL, "code": code}})
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """Serves until `shutdown`; `with` closes it, and what hangs then is let go."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, bind: str, port: int, key: str, *, slow_s: float = SLOW_SECONDS) -> None:
+        self.key = key
+        self.slow_s = slow_s
+        self.closing = threading.Event()
+        super().__init__((bind, port), _Handler)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def server_bind(self) -> None:
+        """Bind without the lookup of the host's own name that the standard library makes here."""
+        TCPServer.server_bind(self)
+
+    def server_close(self) -> None:
+        self.closing.set()
+        super().server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "benchsite-scripted-endpoint"
+    sys_version = ""
+    timeout = _SOCKET_SECONDS
+    server: ScriptedServer
+
+    def do_GET(self) -> None:
+        if not self._is_known():
+            self._send(_error(401, "Incorrect API key provided.", "invalid_api_key"))
+        elif self.path == "/v1/models":
+            models = [{"id": ALIAS_PREFIX + mode, "object": "model", "owned_by": LABEL} for mode in Mode]
+            self._send(Answer(200, {"object": "list", "data": models}))
+        else:
+            self._send(_error(404, "There is no such path.", "not_found"))
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if not self._is_known():
+            self._send(_error(401, "Incorrect API key provided.", "invalid_api_key"))
+        elif self.path != "/v1/chat/completions":
+            self._send(_error(404, "There is no such path.", "not_found"))
+        elif not isinstance(body, dict):
+            self._send(_error(400, "The body is not a JSON object.", "invalid_request_error"))
+        else:
+            answer = answer_to(body, slow_s=self.server.slow_s)
+            if self._hold(answer.delay_s):
+                self._send(answer)
+
+    def _is_known(self) -> bool:
+        given = self.headers.get("Authorization") or ""
+        return hmac.compare_digest(given.encode(), f"Bearer {self.server.key}".encode())
+
+    def _body(self) -> Any:
+        length = self.headers.get("Content-Length") or ""
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            self.close_connection = True
+            return None
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            return None
+
+    def _hold(self, seconds: float) -> bool:
+        """Wait; False when the asker hung up or the server closes meanwhile."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.server.closing.is_set() or self._asker_is_gone(min(left, _POLL_SECONDS)):
+                self.close_connection = True
+                return False
+        return True
+
+    def _asker_is_gone(self, seconds: float) -> bool:
+        readable, _, _ = select.select([self.connection], [], [], seconds)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    def _send(self, answer: Answer) -> None:
+        body = json.dumps(answer.body).encode("utf-8")
+        self.send_response(answer.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Scripted-Endpoint", LABEL)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: a request line is no news, and headers hold the key."""

@@ -81,10 +81,11 @@ def may(user: AnyUser, permission: str) -> bool:
     return bool(user.is_active) and bool(user.has_perm(permission))  # type: ignore[union-attr]
 
 
-def require(user: AnyUser, permission: str) -> None:
-    """Raise ``PermissionDenied`` (403 in a view) unless ``user`` has ``permission``."""
-    if not may(user, permission):
+def require(user: AnyUser, permission: str) -> User:
+    """The person, or ``PermissionDenied`` (403 in a view) unless ``user`` has ``permission``."""
+    if not isinstance(user, User) or not may(user, permission):
         raise PermissionDenied(Refused(permission).sentence)
+    return user
 
 
 def run_or_404(user: AnyUser, key: UUID | str, permission: str = VIEW) -> Run:

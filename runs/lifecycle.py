@@ -30,6 +30,7 @@ from runs.models import (
     StageMark,
     Trial,
     Verdict,
+    Worker,
 )
 from runs.moves import (
     CancelOutcome,
@@ -70,7 +71,10 @@ def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
         "lease_start_ticks": identity.start_ticks,
         "lease_boot_id": identity.boot_id,
     }
-    queued = Run.objects.filter(pk=_pk(run_id), state=RunState.QUEUED, worker__name=worker)
+    # No join: an update over a join compares in a subquery, which PostgreSQL does not look at again after
+    # waiting.
+    mine = Worker.objects.filter(name=worker).values("pk")
+    queued = Run.objects.filter(pk=_pk(run_id), state=RunState.QUEUED, worker_id__in=mine)
     try:
         with transaction.atomic():
             hit = queued.update(

@@ -18,7 +18,8 @@ def patiently[T](
 ) -> T:
     """Call ``act`` until the database answers, at most ``for_s`` seconds; then raise what it raised last.
 
-    For acts that may be repeated, such as every compare-and-set of ``runs.lifecycle``. Not inside a transaction.
+    For acts that may be repeated, such as every compare-and-set of ``runs.lifecycle``. Not inside a
+    transaction.
     """
     deadline = clock() + for_s
     while True:

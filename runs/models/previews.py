@@ -15,7 +15,8 @@ class Preview(models.Model):
     """A resolved spec with its checks, bound to user, worker and capability digest; used at most once.
 
     ``request``: ``{"tasks": [name]|null, "max_trial_seconds": int|null, "max_steps": int|null}``.
-    ``checks``: ``[{"name", "passed", "code", "detail", "remedy", "required"}]``.
+    ``checks``: ``[{"name", "passed", "code", "detail", "remedy", "level"}]`` with a level of ``block``,
+    ``accept`` or ``note``. ``spec`` and its hash are empty when none could be resolved.
     ``consumed_by`` is set once, by compare-and-set, to the run that the confirmation started.
     """
 
@@ -26,8 +27,8 @@ class Preview(models.Model):
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     worker = models.ForeignKey(Worker, on_delete=models.PROTECT, related_name="+")
     request = models.JSONField(default=dict)
-    spec = models.TextField(help_text="Canonical JSON")
-    spec_sha256 = models.CharField(max_length=64)
+    spec = models.TextField(blank=True, help_text="Canonical JSON")
+    spec_sha256 = models.CharField(max_length=64, blank=True)
     checks = models.JSONField(default=list)
     capability_sha256 = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -44,10 +45,18 @@ class Preview(models.Model):
 
     @property
     def blocking(self) -> list[dict[str, Any]]:
-        """The checks that failed and are required; any of them blocks the start."""
-        return [check for check in self.checks if not check["passed"] and check.get("required", True)]
+        """The failed checks that refuse the start."""
+        return self._failed("block")
+
+    @property
+    def to_accept(self) -> list[dict[str, Any]]:
+        """The failed checks that must be accepted by name in the confirm step."""
+        return self._failed("accept")
 
     @property
     def notes(self) -> list[dict[str, Any]]:
-        """The checks that failed but are no requirement; each is accepted by name in the confirm step."""
-        return [check for check in self.checks if not check["passed"] and not check.get("required", True)]
+        """The failed checks that only say so."""
+        return self._failed("note")
+
+    def _failed(self, level: str) -> list[dict[str, Any]]:
+        return [check for check in self.checks if not check["passed"] and check["level"] == level]

@@ -1,0 +1,161 @@
+"""Does everything hold that can be known without touching Docker? Checks from rows and the worker's report.
+
+Each check is ``{"name", "passed", "code", "detail", "remedy", "level"}``. ``level`` says what a failed one
+means: ``block`` refuses the start, ``accept`` must be accepted by name, ``note`` only says so. The worker
+runs its own preflight again when it claims the run.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Literal
+
+from django.utils import timezone
+
+from runs import locks
+from runs.documents.canonical import canonical_sha256, load_object
+from runs.documents.problems import DocumentError, Problem
+from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
+
+type Check = dict[str, Any]
+type Level = Literal["block", "accept", "note"]
+
+REPORT_FRESH_FOR = timedelta(hours=24)
+PREPARE = "Run manage.py prepare on that worker."
+# What a bundle's ceilings and the design's isolation demand; a worker that cannot enforce one of them blocks.
+REQUIRED_LIMITS = (
+    "cpu", "memory", "pids", "nofile", "storage", "read_only_root", "capabilities", "no_new_privileges",
+    "seccomp", "no_network",
+)  # fmt: skip
+OPTIONAL_LIMITS = ("core",)
+
+
+def check(name: str, passed: bool, code: str, detail: str, remedy: str = "", level: Level = "block") -> Check:
+    """One check; code and remedy are kept only when it failed."""
+    said = {"code": "", "remedy": ""} if passed else {"code": code, "remedy": remedy}
+    return {"name": name, "passed": passed, "detail": detail, "level": level, **said}
+
+
+def checks_of(
+    *, profile: Profile, bundle: TaskBundle, endpoint: Endpoint, worker: Worker, problems: list[Problem]
+) -> list[Check]:
+    """All checks, failed ones first. ``problems`` are the reasons why no spec could be resolved."""
+    found = [
+        *_documents(profile, bundle, endpoint),
+        *_spec(problems),
+        *_report(worker),
+        *_engine(locks.report_of(worker)),
+        *_limits(locks.report_of(worker)),
+        *_host(worker),
+    ]
+    order = {"block": 0, "accept": 1, "note": 2}
+    return sorted(found, key=lambda one: (one["passed"], order[one["level"]]))
+
+
+def _documents(profile: Profile, bundle: TaskBundle, endpoint: Endpoint) -> Iterator[Check]:
+    status = BundleStatus(bundle.status)
+    yield check(
+        "bundle reviewed", status is BundleStatus.REVIEWED, "bundle.not_reviewed",
+        f"{bundle} is {status.label.lower()}.", "A reviewer has to approve it first.",
+    )  # fmt: skip
+    yield check(
+        "bundle hash", _sha256(bundle.manifest) == bundle.manifest_sha256, "bundle.hash_differs",
+        "The stored manifest has the hash under which it was reviewed.", "Import the revision again.",
+    )  # fmt: skip
+    yield check(
+        "profile installed", profile.startable, "profile.suite_not_installed",
+        f"Profile {profile.name} follows {profile.schema}.",
+        "Its suites do not run here; choose another profile.",
+    )  # fmt: skip
+    yield check(
+        "endpoint active", endpoint.active, "endpoint.retired",
+        f"{endpoint} at {endpoint.host}.", "Preview again with the endpoint's current version.",
+    )  # fmt: skip
+
+
+def _spec(problems: list[Problem]) -> Iterator[Check]:
+    for problem in problems:
+        name = f"spec: {problem.path}" if problem.path else "spec"
+        yield check(name, False, problem.code, f"{problem.sentence[:1].upper()}{problem.sentence[1:]}.")
+    if not problems:
+        yield check("spec resolved", True, "", "Harness, images, bundle, profile and endpoint fit together.")
+
+
+def _report(worker: Worker) -> Iterator[Check]:
+    yield check(
+        "worker in service", worker.lost_declared_at is None, "worker.declared_lost",
+        f"Worker {worker.name} is in service.", "Start the worker again; it then reconciles what it left.",
+    )  # fmt: skip
+    if worker.reported_at is None:
+        yield check(
+            "worker report", False, "worker.no_report", f"Worker {worker.name} never reported.", PREPARE
+        )
+        return
+    age = timezone.now() - worker.reported_at
+    yield check(
+        "worker report", age < REPORT_FRESH_FOR, "worker.report_old",
+        f"Worker {worker.name} reported {_words(age)} ago.", "Run manage.py worker --report there.",
+    )  # fmt: skip
+
+
+def _engine(report: dict[str, Any]) -> Iterator[Check]:
+    engine, problem = report.get("engine") or {}, report.get("engine_problem") or {}
+    if not report:
+        return
+    seen = f"Docker Engine {engine.get('version')}, cgroup v{engine.get('cgroup_version')}."
+    yield check(
+        "engine", bool(engine), problem.get("code", "engine.unreachable"),
+        seen if engine else str(problem.get("sentence", "The Docker Engine did not answer.")),
+        "Start the engine on that host, then run manage.py worker --report there.",
+    )  # fmt: skip
+    yield check(
+        "platform", str(report.get("platform", "")).startswith("Linux"), "worker.platform",
+        f"{report.get('platform')}, Python {report.get('python')}.", "Runs need a Linux worker.",
+    )  # fmt: skip
+
+
+def _limits(report: dict[str, Any]) -> Iterator[Check]:
+    if not report.get("engine"):
+        return
+    proved = {limit["name"]: limit for limit in report.get("limits", [])}
+    for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
+        limit = proved.get(name, {"enforced": False, "mechanism": "not proved", "detail": "no probe ran"})
+        level: Level = "accept" if name in OPTIONAL_LIMITS else "block"
+        sentence = f"{limit['mechanism']}." if limit["enforced"] else f"Not enforced by {limit['mechanism']}."
+        remedy = "Use a worker whose engine enforces it."
+        yield check(f"limit {name}", bool(limit["enforced"]), f"limit.{name}", sentence, remedy, level)
+    yield check(
+        "limit harness_network", bool(report.get("network_namespace")), "limit.harness_network",
+        "Harbor's own process runs in an empty network namespace."
+        if report.get("network_namespace") else "Harbor's own process keeps the host's network.",
+        "Give the worker the right to unshare its network namespace.", "accept",
+    )  # fmt: skip
+
+
+def _host(worker: Worker) -> Iterator[Check]:
+    yield check(
+        "worker alive", worker.alive, "worker.not_alive", f"Worker {worker.name} has a recent heartbeat."
+        if worker.alive else f"Worker {worker.name} has no recent heartbeat.",
+        "The run waits in the queue until the worker is started.", "note",
+    )  # fmt: skip
+    waiting = Run.objects.filter(worker=worker, state__in=[*ACTIVE_STATES, RunState.QUEUED]).count()
+    yield check(
+        "worker idle", waiting == 0, "worker.busy",
+        f"{waiting} runs are before this one." if waiting else f"Worker {worker.name} is idle.",
+        "The run waits for its turn.", "note",
+    )  # fmt: skip
+
+
+def _sha256(canonical: str) -> str:
+    try:
+        return canonical_sha256(load_object(canonical.encode()))
+    except DocumentError:
+        return ""
+
+
+def _words(age: timedelta) -> str:
+    seconds = max(0, int(age.total_seconds()))
+    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {word}{'' if count == 1 else 's'}"
+    return "0 seconds"

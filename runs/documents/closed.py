@@ -50,13 +50,15 @@ def custom(code: str, sentence: str) -> PydanticCustomError:
 
 
 def _problem(details: ErrorDetails, prefix: str, relocate: Relocate) -> Problem:
-    path = path_of(relocate(details["loc"]))
+    # A key that breaks its own rule is marked with one more part, which is no place of the document.
+    location = relocate(tuple(part for part in details["loc"] if part != "[key]"))
+    path = path_of(location)
     kind = details["type"]
     if kind.startswith("code:"):
         return Problem(path, kind.removeprefix("code:"), details["msg"])
     context = details.get("ctx", {})
     if kind.startswith("union_tag"):
-        path = path_of((*relocate(details["loc"]), context["discriminator"].strip("'")))
+        path = path_of((*location, context["discriminator"].strip("'")))
     code, sentence = _explained(kind, context, details["input"])
     return Problem(path, f"{prefix}.{code}", sentence)
 

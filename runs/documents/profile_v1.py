@@ -114,9 +114,9 @@ def problems_of(document: JsonObject) -> list[Problem]:
 
 
 def _relocate(location: Location) -> Location:
-    """Without the union's tag behind an adapter's name, and without the `[key]` mark of a bad name."""
+    """Without the union's tag, which stands behind an adapter's name."""
     if location[:1] == ("adapters",) and len(location) > 2:
-        return (*location[:2], *(part for part in location[3:] if part != "[key]"))
+        return (*location[:2], *location[3:])
     return location
 
 
@@ -150,8 +150,8 @@ def _cross_problems(document: JsonObject) -> Iterator[Problem]:
     """Rules between fields; fields of a wrong type are the model's business."""
     defined = as_object(document.get("adapters"))
     suites = as_object(document.get("suites"))
-    for name, suite in suites.items():
-        yield from _undefined_adapters(name, as_object(suite).get("adapters"), defined)
+    for name in SUITES:
+        yield from _undefined_adapters(name, as_object(suites.get(name)).get("adapters"), defined)
     context = as_object(suites.get("context"))
     buckets = context.get("token_buckets")
     if isinstance(buckets, list) and all(type(bucket) is int for bucket in buckets):

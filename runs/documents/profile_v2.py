@@ -127,9 +127,9 @@ def parse(document: JsonObject) -> ProfileV2:
 
 
 def _relocate(location: Location) -> Location:
-    """Without the union's tag behind an adapter's name, and without the `[key]` mark of a bad name."""
+    """Without the union's tag, which stands behind an adapter's name."""
     if location[:1] == ("adapters",) and len(location) > 2:
-        return (*location[:2], *(part for part in location[3:] if part != "[key]"))
+        return (*location[:2], *location[3:])
     return location
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runs.documents import checksums, names, task_toml
 from runs.documents.problems import DocumentError, Problem
-from runs.documents.tree import FileRecord, Tree, read_tree
+from runs.documents.tree import MAX_FILES, FileRecord, Tree, read_tree
 
 _TOP_FILES = ("task.toml", "instruction.md")
 _TOP_FOLDERS = ("environment", "tests")
@@ -18,7 +18,7 @@ MAX_INSTRUCTION_BYTES = 64 * 1024
 _REFUSED = (
     ("mini", "task.agent_config", "the agent would load it as its own configuration"),
     ("mini*.y*ml", "task.agent_config", "the agent would load it as its own configuration"),
-    ("trajectory*.json*", "task.preset_trajectory", "an agent starts afresh"),
+    ("*trajectory*.json*", "task.preset_trajectory", "an agent starts afresh"),
     ("dockerfile*", "task.dockerfile", "no image is built for a task"),
     ("containerfile*", "task.dockerfile", "no image is built for a task"),
     ("*compose*.y*ml", "task.compose", "a task's containers are never made by Compose"),
@@ -84,8 +84,9 @@ def _name_problems(name: str) -> Iterator[Problem]:
 
 
 def _file_problems(tree: Tree) -> Iterator[Problem]:
-    for required in _REQUIRED:
-        if required not in tree.files:
+    refused = {problem.path for problem in tree.problems}
+    for required in () if len(tree.files) >= MAX_FILES else _REQUIRED:
+        if required not in tree.files and required not in refused:
             yield Problem(required, "task.missing_file", "a task must have this file")
     if not any(path.startswith("environment/") for path in tree.files):
         yield Problem("environment", "task.missing_file", "a task must have files to work on")

@@ -1,0 +1,62 @@
+"""Every invalid document of the corpus gives exactly its own code and path (issue 4, "it is done when")."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runs.documents import bundles, endpoints, profiles
+from runs.documents.canonical import canonical_bytes
+from runs.documents.problems import DocumentError, Problem
+from tests.documents import invalid, samples, toml_cases
+from tests.documents.invalid import Case
+
+KINDS: list[tuple[str, Callable[[], dict[str, Any]], Callable[[bytes], object], list[Case]]] = [
+    ("profile-v2", samples.profile_v2, profiles.load_profile, invalid.PROFILE_V2),
+    ("profile-v1", samples.profile_v1, profiles.load_profile, invalid.PROFILE_V1),
+    ("endpoint", samples.endpoint, endpoints.load_endpoint, invalid.ENDPOINT),
+    ("manifest", samples.manifest, bundles.load_manifest, invalid.MANIFEST),
+]
+TABLE = [
+    pytest.param(valid, load, case, id=f"{kind}: {case.name}") for kind, valid, load, cases in KINDS for case in cases
+]
+
+
+@pytest.mark.parametrize(("valid", "load", "case"), TABLE)
+def test_an_invalid_document_is_refused_with_its_own_code_and_path(valid, load, case):
+    broken = samples.changed(valid(), case.change, rehash=True)
+    with pytest.raises(DocumentError) as caught:
+        load(canonical_bytes(broken))
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == [(case.code, case.path)]
+
+
+@pytest.mark.parametrize(("valid", "load"), [pytest.param(kind[1], kind[2], id=kind[0]) for kind in KINDS])
+def test_the_documents_that_the_corpus_breaks_are_valid(valid, load):
+    load(canonical_bytes(valid()))
+
+
+def test_the_corpus_has_at_least_150_documents():
+    assert len(TABLE) + len(toml_cases.CASES) >= 150
+
+
+def test_no_sentence_quotes_a_text_of_the_document():
+    secret = "SENTINEL-3f9a"
+    for place in (("name",), ("description",), ("suites", "environment", "agent", "name")):
+        broken = samples.changed(samples.profile_v2(), samples.put(*place, value=[secret]))
+        assert secret not in str(_problems(profiles.load_profile, broken))
+    for field in ("base_url", "model", "route", "credential", "name"):
+        broken = samples.changed(samples.endpoint(), samples.put(field, value=f"http://u:{secret}@h/ {secret}"))
+        assert secret not in str(_problems(endpoints.load_endpoint, broken))
+
+
+def test_the_sentence_says_what_is_above_what():
+    broken = samples.changed(samples.profile_v2(), samples.put("suites", "environment", "max_steps", value=40), rehash=True)
+    assert [str(problem) for problem in _problems(profiles.load_profile, broken)] == [
+        "suites.environment.max_steps: 40 is above 32"
+    ]
+
+
+def _problems(load: Callable[[bytes], object], document: dict[str, Any]) -> tuple[Problem, ...]:
+    with pytest.raises(DocumentError) as caught:
+        load(canonical_bytes(document))
+    return caught.value.problems

@@ -1,0 +1,68 @@
+"""What is this command for? Tells Harbor's and the adapter's commands apart by their fixed beginnings.
+
+Established against Harbor 0.22.0. The agent's command ends in text of the task, so only beginnings are believed.
+"""
+
+import re
+from enum import StrEnum
+
+TESTS_DIRECTORY = "/tests"
+VERIFIER_LOGS = "/logs/verifier"
+
+
+class Purpose(StrEnum):
+    SETUP = "setup"
+    AGENT = "agent"
+    VERIFIER = "verifier"
+    VERSION = "version"
+    OTHER = "other"
+
+
+# The adapter puts `set -o pipefail;` in front of each command, so the agent's own exit code is not lost in `tee`.
+_PRELUDE = r"(?:set -o pipefail; )?"
+_FIND_TOOL = (
+    r'if \[ -f "\$HOME/\.local/bin/env" \]; then \. "\$HOME/\.local/bin/env"; '
+    r'else export PATH="\$HOME/\.local/bin:\$PATH"; fi; '
+)
+_AGENT = re.compile(_PRELUDE + _FIND_TOOL + r"mini-swe-agent --yolo --model=")
+_VERSION = re.compile(_PRELUDE + _FIND_TOOL + r"uv tool list ")
+_CONFIG = re.compile(_PRELUDE + r"mkdir -p /tmp/mswea-config\n")
+_SETUP = re.compile(
+    _PRELUDE
+    + r"(?:set -euo pipefail; if ! command -v uv |command -v \w+ >/dev/null|\[ -d /installed-agent \] "
+    + r"|for manager in apt-get |apt-get update |mkdir -p |rm -rf |chmod )"
+)
+_VERIFIER = re.compile(r"\(/tests/[^\s()]+\) > /logs/verifier/test-stdout\.txt 2>&1\Z")
+_CHMOD = re.compile(r"chmod \+x (/tests/[A-Za-z0-9._/-]+)\Z")
+
+
+def purpose_of(command: str, role: str) -> Purpose:
+    """The purpose of a command that Harbor runs in a container of this role."""
+    if role == "verifier":
+        return _verifier_purpose(command)
+    for purpose, pattern in (
+        (Purpose.AGENT, _AGENT),
+        (Purpose.VERSION, _VERSION),
+        (Purpose.OTHER, _CONFIG),
+        (Purpose.SETUP, _SETUP),
+    ):
+        if pattern.match(command):
+            return purpose
+    return Purpose.OTHER
+
+
+def is_install(command: str) -> bool:
+    """Whether this is the adapter's installation step, after which the agent's version is final."""
+    return "uv tool install mini-swe-agent" in command and _SETUP.match(command) is not None
+
+
+def script_made_executable(command: str) -> str | None:
+    """The script below /tests that `chmod +x` is asked for, or None."""
+    found = _CHMOD.match(command)
+    return found[1] if found else None
+
+
+def _verifier_purpose(command: str) -> Purpose:
+    if _VERIFIER.match(command):
+        return Purpose.VERIFIER
+    return Purpose.SETUP if _SETUP.match(command) else Purpose.OTHER

@@ -1,0 +1,305 @@
+"""What does one owned container do, from its intent to its removal? Every call is blocking and bounded."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from runs.containers import (
+    ContainerRequest,
+    OwnedContainer,
+    connect,
+    create_owned,
+    engine_call,
+    remove_owned,
+    start_owned,
+)
+from runs.harness.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
+from runs.harness.failures import EngineFailed
+from runs.harness.observed import Observed
+from runs.harness.plan import RolePlan
+from runs.ownership import Journal, Role
+
+HOLDER = ("/usr/local/lib/benchsite/holder",)
+CALL_TIMEOUT_S = 10.0
+STOP_GRACE_S = 1
+OWN_EXEC_LIMIT_S = 20.0
+KILL_TRIES = 20
+KILL_PAUSE_S = 0.05
+REMOVE_BOUND_S = 15.0
+COUNTERS_BYTES = 16 * 1024
+# `kill -9 -1` reaches every process but the first and itself in one step, so nothing can fork past it.
+# The shell's own kill needs no fork, and stands in where an image has no such program.
+KILL_COMMANDS = (("/bin/kill", "-9", "-1"), ("/bin/sh", "-c", "kill -9 -1"))
+NOT_RUNNABLE = (126, 127)
+
+CAPABILITIES = {
+    "agent": ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"),
+    "verifier": ("DAC_OVERRIDE", "KILL"),
+}
+
+# Reads cgroup version 2 files, else version 1; prints one JSON object.
+COUNTERS_SCRIPT = """
+import json, os, sys
+def words(path):
+    try:
+        with open("/sys/fs/cgroup/" + path) as file:
+            return dict(line.split(None, 1) if " " in line else ("", line) for line in file)
+    except OSError:
+        return {}
+def number(found, name):
+    return int(found[name]) if found.get(name, "").strip().isdigit() else None
+def first(name, *paths):
+    return next((n for n in (number(words(p), name) for p in paths) if n is not None), None)
+space = {}
+for path in sys.argv[1:]:
+    s = os.statvfs(path)
+    space[path] = {"used": (s.f_blocks - s.f_bfree) * s.f_frsize, "size": s.f_blocks * s.f_frsize}
+print(json.dumps({
+    "oom_kill": first("oom_kill", "memory.events", "memory/memory.oom_control"),
+    "pids_max": first("max", "pids.events", "pids/pids.events"),
+    "memory_peak_bytes": first("", "memory.peak", "memory/memory.max_usage_in_bytes"),
+    "tmpfs": space,
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Which container this is, in Harbor's words and in ours."""
+
+    role: str
+    trial: int
+    session_id: str
+    trial_uuid: str
+
+
+class Container:
+    """One container of the trial. Not yet created until `open`; `close` is harmless at any time and twice."""
+
+    def __init__(self, journal: Journal, who: Who, plan: RolePlan, observed: Observed) -> None:
+        self._journal = journal
+        self._who = who
+        self._plan = plan
+        self._observed = observed
+        self._api: Any = None
+        self._owned: OwnedContainer | None = None
+        self._counted = False
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        if self._owned is None:
+            raise EngineFailed("container.not_started", "The container was never created.")
+        return self._owned.id
+
+    @property
+    def is_open(self) -> bool:
+        return self._owned is not None and not self._closed
+
+    def open(self) -> None:
+        """Intent, create, id, fence, start, and the record of what the engine really gave."""
+        self._api = connect(CALL_TIMEOUT_S)
+        self._owned = create_owned(
+            self._api,
+            self._journal,
+            {
+                "trial": self._who.trial,
+                "session_id": self._who.session_id,
+                "trial_uuid": self._who.trial_uuid,
+            },
+            self._request(),
+        )
+        start_owned(self._api, self._journal, self._owned)
+        with engine_call("inspect container"):
+            seen = self._api.inspect_container(self.id)
+        if seen["Image"] != self._plan.image_id:
+            raise EngineFailed(
+                "container.image", "The engine started another image than the locked one.", seen["Image"]
+            )
+        self._observed.write("opened", self._who.role, **self._opened(seen))
+
+    def run(
+        self,
+        command: Command,
+        *,
+        limit_s: float,
+        take: Callable[[bytes], None],
+        stdin: Iterator[bytes] | None = None,
+        interrupt: Interrupt | None = None,
+    ) -> tuple[Ended, Tail]:
+        return run_to_end(
+            self._api, self.id, command, limit_s=limit_s, take=take, stdin=stdin, interrupt=interrupt
+        )
+
+    def begin(self, command: Command, *, limit_s: float) -> Running:
+        """Start a command whose output the caller reads itself."""
+        return Running(self._api, self.id, command, limit_s=limit_s)
+
+    def kill_others(self) -> int:
+        """Kill every process but the first; returns how many are left, which is 0 unless something is very wrong."""
+        remaining = -1
+        for attempt in range(KILL_TRIES):
+            self._kill_once()
+            remaining = self._others()
+            if remaining == 0:
+                break
+            time.sleep(KILL_PAUSE_S * min(attempt + 1, 10))
+        self._observed.write("killed_others", self._who.role, remaining=remaining)
+        return remaining
+
+    def count(self) -> None:
+        """Record the limits that were hit and the space used; once, while the container still runs."""
+        if self._counted:
+            return
+        self._counted = True
+        found = self._counters()
+        self._observed.write("counters", self._who.role, available=found is not None, **(found or _NOTHING))
+
+    def close(self) -> None:
+        """Counters, stop, state, removal by id. Never raises: what fails is recorded, and cleaned up later."""
+        if self._closed or self._owned is None:
+            return
+        self._closed = True
+        for step in (self.count, self._stop, self._record_state, self._remove):
+            try:
+                step()
+            except Exception as error:
+                self._fail("stop", error)
+        self._observed.write("closed", self._who.role)
+
+    def _kill_once(self) -> None:
+        for argv in KILL_COMMANDS:
+            ended, _ = self.run(
+                Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=lambda _: None
+            )
+            if ended.exit_code not in NOT_RUNNABLE:
+                return
+
+    def _others(self) -> int:
+        """Living processes beside the first one; a dead one that waits to be reaped can do nothing any more."""
+        with engine_call("list processes"):
+            listed = self._api.top(self.id, ps_args="-eo pid,stat")
+        states = [row[1] for row in listed.get("Processes") or []]
+        living = [state for state in states if not state.startswith("Z") or "l" in state]
+        return max(0, len(living) - 1)
+
+    def _counters(self) -> dict[str, Any] | None:
+        output = Tail(COUNTERS_BYTES)
+        argv = ("python3", "-I", "-S", "-c", COUNTERS_SCRIPT, *sorted(self._plan.tmpfs))
+        try:
+            ended, _ = self.run(
+                Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=output.add
+            )
+            return parse_counters(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
+        except Exception as error:
+            self._fail("stop", error)
+            return None
+
+    def _stop(self) -> None:
+        with engine_call("stop container"):
+            self._api.stop(self.id, timeout=STOP_GRACE_S)
+
+    def _record_state(self) -> None:
+        with engine_call("inspect container"):
+            state = self._api.inspect_container(self.id)["State"]
+        self._observed.write(
+            "state",
+            self._who.role,
+            status=state["Status"],
+            exit_code=state.get("ExitCode"),
+            oom_killed=bool(state.get("OOMKilled")),
+        )
+
+    def _remove(self) -> None:
+        assert self._owned is not None
+        outcome = remove_owned(self._api, self._journal, self._owned.intent.nonce, bound_s=REMOVE_BOUND_S)
+        self._observed.write("removed", self._who.role, outcome=str(outcome))
+
+    def _fail(self, where: str, error: Exception) -> None:
+        record_failure(self._observed, self._who.role, where, error)
+
+    def _request(self) -> ContainerRequest:
+        plan = self._plan
+        hosts = {plan.gateway_host: plan.gateway_ip} if plan.gateway_host and plan.gateway_ip else {}
+        return ContainerRequest(
+            role=Role(self._who.role),
+            image_id=plan.image_id,
+            command=plan.command or HOLDER,
+            cpus=plan.cpus,
+            memory_bytes=plan.memory_bytes,
+            pids=plan.pids,
+            nofile=plan.nofile,
+            tmpfs=plan.tmpfs,
+            network=plan.network_id,
+            hosts=hosts,
+            env=plan.env,
+            capabilities=CAPABILITIES[self._who.role],
+        )
+
+    def _opened(self, seen: dict[str, Any]) -> dict[str, Any]:
+        host = seen["HostConfig"]
+        nofile = [u["Hard"] for u in host.get("Ulimits") or [] if u["Name"] == "nofile"]
+        return {
+            "trial": self._who.trial,
+            "trial_uuid": self._who.trial_uuid,
+            "session_id": self._who.session_id,
+            "container_id": self.id,
+            "image_id": seen["Image"],
+            "limits": {
+                "cpus": host["NanoCpus"] / 1e9,
+                "memory_bytes": host["Memory"],
+                "pids": host["PidsLimit"],
+                "nofile": nofile[0] if nofile else None,
+                "tmpfs": {path: tmpfs_size(options) for path, options in (host.get("Tmpfs") or {}).items()},
+            },
+            "network": None if host["NetworkMode"] == "none" else host["NetworkMode"],
+            "warnings": list(self._owned.warnings) if self._owned else [],
+        }
+
+
+_NOTHING: dict[str, Any] = {"oom_kill": None, "pids_max": None, "memory_peak_bytes": None, "tmpfs": {}}
+
+
+def parse_counters(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
+    """The script's output as fields of the `counters` event, or None when it is not exactly that."""
+    try:
+        found = json.loads(text)
+        space = {
+            path: {name: _count(found["tmpfs"][path][name]) for name in ("used", "size")} for path in tmpfs
+        }
+        counts = {name: _count(found[name]) for name in ("oom_kill", "pids_max", "memory_peak_bytes")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {**counts, "tmpfs": space}
+
+
+def tmpfs_size(options: str) -> int | None:
+    """Bytes in a tmpfs mount's options, as the engine shows them."""
+    sizes = [part.removeprefix("size=") for part in options.split(",") if part.startswith("size=")]
+    return int(sizes[0]) if sizes and sizes[0].isdigit() else None
+
+
+def record_failure(observed: Observed, role: str, where: str, error: BaseException) -> None:
+    """Write one `failure` event with the error's own code, or its type's name."""
+    code = getattr(error, "code", None)
+    detail = getattr(error, "detail", None) or f"{type(error).__name__}: {error}"
+    try:
+        observed.write(
+            "failure",
+            role,
+            where=where,
+            code=code if isinstance(code, str) else "unexpected",
+            detail=detail[:500],
+        )
+    except OSError:
+        # A disk that is full cannot be told so; the supervisor notices the missing events.
+        logging.getLogger(__name__).warning("a failure could not be recorded")
+
+
+def _count(value: object) -> int | None:
+    if value is not None and type(value) is not int:
+        raise ValueError("not a count")
+    return value

@@ -1,0 +1,371 @@
+"""The environment provider: how Harbor's calls become owned containers and recorded transfers (design 3.7).
+
+Speaks to the engine directly, without Compose and without bind mounts. Both containers of a trial come from here;
+the role is told by the suffix of Harbor's session id.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, override
+
+from harbor.environments.base import BaseEnvironment, EnvironmentPath, ExecResult
+from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
+from harbor.models.task.config import NetworkMode, NetworkPolicy
+
+from runs.harness import handover, packing, trial_token
+from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
+from runs.harness.container import Container, Who, record_failure
+from runs.harness.downloads import Fetched, Outcome
+from runs.harness.execs import Command
+from runs.harness.failures import (
+    ProviderError,
+    SourceAbsent,
+    StartRefused,
+    TransferFailed,
+    TransferRefused,
+    Unsupported,
+    own_error,
+    translated,
+)
+from runs.harness.observed import Observed, observed_at
+from runs.harness.plan import Plan, load_plan
+from runs.harness.session import AGENT_LOGS, VERIFIER_LOGS, Session
+from runs.harness.threads import in_thread
+from runs.harness.transfer import Limits
+from runs.ownership import Journal
+
+OPEN_DIRECTORY = 0o777
+EXEC_LIMIT_S = 3600.0
+ROLES = {"__env": "agent", "__verifier__trial": "verifier"}
+# One request per step and no hidden repeats (design 3.8); nothing is fetched while the agent is imported.
+AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+class OwnedEnvironment(BaseEnvironment):
+    """One container of a trial. The constructor does no I/O and never raises; `start` refuses."""
+
+    def __init__(self, *args: Any, plan: str = "", **kwargs: Any) -> None:
+        self._refusals: list[str] = []
+        self._plan_path = Path(plan)
+        self._plan: Plan | None = None
+        self._observed: Observed | None = None
+        self._session: Session | None = None
+        super().__init__(*args, **kwargs)
+
+    # -- what Harbor asks before anything runs ----------------------------------------------------------
+
+    @staticmethod
+    @override
+    def type() -> str:
+        return "benchsite-owned"
+
+    @property
+    @override
+    def capabilities(self) -> EnvironmentCapabilities:
+        return EnvironmentCapabilities(
+            disable_internet=True, network_allowlist=True, network_allowlist_hostnames=True, mounted=False
+        )
+
+    @classmethod
+    @override
+    def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
+        return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True)
+
+    @override
+    def _validate_definition(self) -> None:
+        """Nothing to validate here: the plan and the image lock decide, in `start`."""
+
+    @override
+    def _validate_gpu_support(self) -> None:
+        self._keep_refusal(super()._validate_gpu_support)
+
+    @override
+    def _validate_tpu_support(self) -> None:
+        self._keep_refusal(super()._validate_tpu_support)
+
+    @override
+    def _validate_windows_support(self) -> None:
+        self._keep_refusal(super()._validate_windows_support)
+
+    @override
+    def _validate_resource_mode_support(self) -> None:
+        self._keep_refusal(super()._validate_resource_mode_support)
+
+    @override
+    def _validate_network_policy_support(self) -> None:
+        self._keep_refusal(super()._validate_network_policy_support)
+
+    @override
+    def _validate_extra_docker_compose_support(self) -> None:
+        self._keep_refusal(super()._validate_extra_docker_compose_support)
+
+    @override
+    def _maybe_resolve_task_env(self) -> None:
+        self._keep_refusal(super()._maybe_resolve_task_env)
+
+    @staticmethod
+    @override
+    def _normalize_extra_docker_compose_paths(paths: Sequence[Path | str] | None) -> list[Path]:
+        return [Path(path) for path in paths or []]
+
+    def _keep_refusal(self, check: Callable[[], None]) -> None:
+        # An exception in a constructor would end Harbor's whole job, so `start` says it instead.
+        try:
+            check()
+        except Exception as error:
+            self._refusals.append(f"{type(error).__name__}: {error}")
+
+    # -- start and stop ---------------------------------------------------------------------------------
+
+    @override
+    async def start(self, force_build: bool) -> None:
+        """Check, create, start, and place the task's files. Raises StartRefused, EngineFailed, TransferFailed."""
+        try:
+            with translated("start"):
+                await in_thread(self._open)
+        except ProviderError as error:
+            self._record_failure("start", error)
+            raise
+        session = self._require()
+        session.make_directories(self._mount_targets(writable_only=True), OPEN_DIRECTORY)
+        await self._upload_environment_dir_after_start()
+        if self._role() == "agent":
+            await session.flush()
+
+    def _open(self) -> None:
+        plan = self._plan = load_plan(self._plan_path)
+        observed = self._observed = observed_at(plan.directory / "observed.jsonl")
+        self._check(plan)
+        role = self._role()
+        who = Who(role, plan.trial, self.session_id, str(self.context_id))
+        journal = Journal(plan.journal_directory, process=os.getpid())
+        container = Container(journal, who, plan.roles[role], observed)
+        # Known before it is created, so that `stop` finds it however far this comes.
+        self._session = Session(
+            container,
+            who,
+            plan,
+            observed,
+            artifacts=self._declared_artifacts(),
+            check_agent_logs=handover.agent_logs_problem,
+        )
+        container.open()
+
+    def _check(self, plan: Plan) -> None:
+        """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
+        problems = list(self._refusals)
+        role = self._role()
+        if role not in plan.roles:
+            problems.append(f"the session {self.session_id} has no role in the plan")
+        elif any(not _is_allowed(policy, role, plan) for policy in self._policies()):
+            problems.append("the network policy is not the one that this role has")
+        if not self.task_env_config.docker_image:
+            problems.append("the task names no image")
+        if self.extra_docker_compose_paths:
+            problems.append("Compose files are not supported")
+        if self.context_id is None:
+            problems.append("Harbor gave no trial id")
+        if problems:
+            raise StartRefused(
+                "start.refused",
+                "This trial asks for something that benchsite does not run.",
+                "; ".join(problems),
+            )
+
+    def _policies(self) -> list[NetworkPolicy]:
+        return [self.network_policy, *self._phase_network_policies]
+
+    @override
+    async def stop(self, delete: bool) -> None:
+        """Counters, stop, state, removal. Never raises: what fails is in the record and the journal."""
+        if self._session is not None:
+            await self._session.close()
+
+    # -- commands ---------------------------------------------------------------------------------------
+
+    @override
+    async def exec(
+        self,
+        command: str,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout_sec: int | None = None,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        """Run a shell line as Harbor's own Docker backend does. Raises ExecTimedOut, never TimeoutError."""
+        session, role = self._require(), self._role()
+        script = script_made_executable(command) if role == "verifier" else None
+        if script is not None and session.make_executable(script):
+            return ExecResult(stdout="", stderr="", return_code=0)
+        purpose = purpose_of(command, role)
+        who = str(self._resolve_user(user) or "")
+        finished = await session.execute(
+            purpose,
+            Command(
+                ("bash", "-c", command),
+                user=who,
+                workdir=cwd or self.task_env_config.workdir,
+                env=self._exec_env(env, purpose),
+            ),
+            float(timeout_sec) if timeout_sec else EXEC_LIMIT_S,
+            who,
+        )
+        if role == "agent" and finished.exit_code == 0 and is_install(command):
+            session.learn_version(who)
+        return ExecResult(stdout=finished.stdout, stderr=finished.stderr, return_code=finished.exit_code)
+
+    def _exec_env(self, env: dict[str, str] | None, purpose: Purpose) -> dict[str, str]:
+        merged = dict(self._merge_env(env) or {})
+        if purpose is not Purpose.AGENT or self._plan is None:
+            return merged
+        return trial_token.in_place_of(self._plan.placeholder, {**merged, **AGENT_ENV})
+
+    @override
+    async def ensure_dirs(self, dirs: Sequence[EnvironmentPath], *, chmod: bool = True) -> ExecResult | None:
+        session = self._require()
+        if self._role() == "verifier" and session.commands_run == 0:
+            session.make_directories(map(str, dirs), OPEN_DIRECTORY if chmod else packing.DIRECTORY_MODE)
+            return ExecResult(stdout="", stderr="", return_code=0)
+        return await super().ensure_dirs(dirs, chmod=chmod)
+
+    @override
+    async def empty_dirs(self, dirs: Sequence[EnvironmentPath], *, chmod: bool = True) -> ExecResult | None:
+        session = self._require()
+        if self._role() == "verifier" and all(session.is_fresh_below(str(path)) for path in dirs):
+            session.make_directories(map(str, dirs), OPEN_DIRECTORY if chmod else packing.DIRECTORY_MODE)
+            return ExecResult(stdout="", stderr="", return_code=0)
+        return await super().empty_dirs(dirs, chmod=chmod)
+
+    # -- files in ---------------------------------------------------------------------------------------
+
+    @override
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        await self._send(packing.of_file, Path(source_path), target_path)
+
+    @override
+    async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        await self._send(packing.of_directory, Path(source_dir), target_dir)
+
+    async def _send(self, pack: Callable[..., packing.Upload], source: Path, target: str) -> None:
+        session, purpose = self._require(), self._upload_purpose(source)
+        if purpose == "agent_logs":
+            # Harbor would put the agent's own logs back into a container that it stops next.
+            session.skip_upload(purpose, target)
+            return
+        with translated("upload"):
+            session.queue(await in_thread(lambda: pack(purpose, source, target, self._limits())))
+        if self._role() == "agent" and session.agent_ran:
+            await session.flush()
+
+    def _upload_purpose(self, source: Path) -> str:
+        if source == self.environment_dir:
+            return "tests" if self._role() == "verifier" else "environment"
+        if self._role() == "verifier":
+            return "artifacts_in"
+        return "agent_logs" if source == self.trial_paths.agent_dir else "environment"
+
+    # -- files out --------------------------------------------------------------------------------------
+
+    @override
+    async def is_dir(self, path: str, user: str | int | None = None) -> bool:
+        """Answered by the download itself, so that what was looked at is what is taken."""
+        return (await self._require().bring(path)).root == "directory"
+
+    @override
+    async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        await self._receive(source_dir, Path(target_dir))
+
+    @override
+    async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        await self._receive(source_path, Path(target_path))
+
+    @override
+    async def download_dir_with_exclusions(
+        self, *, source_dir: str, target_dir: Path | str, exclude: list[str]
+    ) -> None:
+        raise Unsupported("transfer.exclusions", "Artifacts with exclusions are not supported.", source_dir)
+
+    @override
+    async def download_dir_filtered(
+        self,
+        *,
+        source_dir: str,
+        target_dir: Path | str,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        protect: Sequence[str] | None = None,
+    ) -> None:
+        raise Unsupported("transfer.filters", "Filtered log downloads are not supported.", source_dir)
+
+    async def _receive(self, source: str, target: Path) -> None:
+        fetched = await self._require().bring(source)
+        with translated("handover"):
+            await in_thread(lambda: hand_over(fetched, target))
+
+    # -- small things -----------------------------------------------------------------------------------
+
+    def _role(self) -> str:
+        return next((role for suffix, role in ROLES.items() if self.session_id.endswith(suffix)), "unknown")
+
+    def _require(self) -> Session:
+        if self._session is None:
+            raise StartRefused("container.not_started", "The container was never started.")
+        return self._session
+
+    def _limits(self) -> Limits:
+        assert self._plan is not None
+        return Limits(self._plan.bounds.transfer_bytes, self._plan.bounds.transfer_files)
+
+    def _declared_artifacts(self) -> list[str]:
+        """The task's own artifact paths, only to fetch them together; Harbor still asks for each."""
+        try:
+            declared = tomllib.loads((self.environment_dir.parent / "task.toml").read_text()).get(
+                "artifacts", []
+            )
+            sources = [item if isinstance(item, str) else item["source"] for item in declared]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return []
+        return [source for source in sources if isinstance(source, str)]
+
+    def _record_failure(self, where: str, error: ProviderError) -> None:
+        if self._observed is not None:
+            record_failure(self._observed, self._role(), where, error)
+
+
+def hand_over(fetched: Fetched, target: Path) -> None:
+    """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
+    match fetched.outcome:
+        case Outcome.FAILED:
+            raise (
+                own_error("download", fetched.error)
+                if fetched.error
+                else TransferFailed(
+                    fetched.code or "transfer.failed",
+                    "Files could not be read from the container.",
+                    fetched.path,
+                )
+            )
+        case Outcome.OK | Outcome.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
+            handover.agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
+        case _ if fetched.path == VERIFIER_LOGS:
+            if fetched.outcome is Outcome.OK and fetched.copy:
+                handover.verifier_logs(fetched.copy.root, target)
+        case Outcome.OK if fetched.copy:
+            fetched.copy.hand_over(target)
+        case Outcome.REFUSED:
+            raise TransferRefused(
+                fetched.code or "transfer.refused",
+                "The container offered something that is never taken.",
+                fetched.path,
+            )
+        case _:
+            raise SourceAbsent("transfer.source_absent", "What was asked for is not there.", fetched.path)
+
+
+def _is_allowed(policy: NetworkPolicy, role: str, plan: Plan) -> bool:
+    if role == "verifier":
+        return bool(policy.network_mode == NetworkMode.NO_NETWORK)
+    hosts = [plan.roles["agent"].gateway_host]
+    return policy.network_mode == NetworkMode.ALLOWLIST and list(policy.allowed_hosts) == hosts

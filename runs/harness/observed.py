@@ -1,0 +1,71 @@
+"""What did the provider see? Writes `observed.jsonl`: one canonical JSON object a line, bounded, flushed.
+
+Common fields: `seq` from 0, `at` (UTC with Z), `mono` (seconds of the host's monotonic clock), `event`, `role`.
+"""
+
+import json
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+MAX_LINES = 2_000
+MAX_BYTES = 8 * 1024 * 1024
+# The last lines are kept for how things ended, so that a flood cannot push out the end of a container.
+RESERVED_LINES = 100
+RESERVED_BYTES = 1024 * 1024
+ENDINGS = frozenset({"counters", "state", "removed", "failure", "closed", "killed_others"})
+
+_open: dict[Path, "Observed"] = {}
+_opening = threading.Lock()
+
+
+class Observed:
+    """One trial's file. Threads may write at once; both containers of the trial share it."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        self._file = os.fdopen(os.open(path, flags, 0o600), "ab")
+        self._lock = threading.Lock()
+        self._lines = 0
+        self._bytes = 0
+        self.dropped = 0
+
+    def write(self, event: str, role: str | None, **fields: Any) -> None:
+        """Append one line; beyond the bounds it is counted in `dropped` instead. Raises OSError on a full disk."""
+        with self._lock:
+            line = self._line(event, role, fields)
+            if not self._fits(event, len(line)):
+                self.dropped += 1
+                return
+            self._file.write(line)
+            self._file.flush()
+            self._lines += 1
+            self._bytes += len(line)
+
+    def _line(self, event: str, role: str | None, fields: dict[str, Any]) -> bytes:
+        record = {
+            **fields,
+            "seq": self._lines,
+            "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "mono": time.monotonic(),
+            "event": event,
+            "role": role,
+        }
+        return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+    def _fits(self, event: str, size: int) -> bool:
+        lines, room = (MAX_LINES, MAX_BYTES)
+        if event not in ENDINGS:
+            lines, room = lines - RESERVED_LINES, room - RESERVED_BYTES
+        return self._lines < lines and self._bytes + size <= room
+
+
+def observed_at(path: Path) -> Observed:
+    """The one writer of this path in this process, so that `seq` has no gaps."""
+    with _opening:
+        if path not in _open:
+            _open[path] = Observed(path)
+        return _open[path]

@@ -1,0 +1,320 @@
+"""What happens to one container of a trial while Harbor's event loop goes on? Order, limits and the record.
+
+Uploads wait in an outbox and go in one stream before the next command. Before anything leaves an agent's
+container every other process in it is killed; then all that Harbor will ask for leaves at once.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from runs.harness import packing
+from runs.harness.agent_version import ask_version
+from runs.harness.commands import Purpose
+from runs.harness.container import Container, Who, record_failure
+from runs.harness.downloads import TRANSFER_LIMIT_S, Fetched, Outcome, as_fields, fetch, untar
+from runs.harness.execs import Command, Ended, Interrupt, Tail
+from runs.harness.failures import (
+    EngineFailed,
+    ExecTimedOut,
+    ProviderError,
+    TransferFailed,
+    translated,
+)
+from runs.harness.kept import MAX_ENTRIES, combined_sha256
+from runs.harness.observed import Observed
+from runs.harness.plan import Plan
+from runs.harness.threads import in_thread, settled
+from runs.harness.transfer import Limits
+
+AGENT_LOGS = "/logs/agent"
+VERIFIER_LOGS = "/logs/verifier"
+CONVENTION_ARTIFACTS = "/logs/artifacts"
+DIRECTORIES = "directories"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a command said, cut to the plan's bound, and its exit code."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class Session:
+    """One open container. Its methods are called one after the other by Harbor; cancellation is always safe."""
+
+    def __init__(
+        self,
+        container: Container,
+        who: Who,
+        plan: Plan,
+        observed: Observed,
+        *,
+        artifacts: Iterable[str] = (),
+        check_agent_logs: Callable[[Path], str | None] | None = None,
+    ) -> None:
+        self._container = container
+        self._who = who
+        self._plan = plan
+        self._observed = observed
+        self._artifacts = tuple(artifacts)
+        self._check_agent_logs = check_agent_logs
+        self._limits = Limits(plan.bounds.transfer_bytes, plan.bounds.transfer_files)
+        self._outbox: list[packing.Upload] = []
+        self._results: dict[str, Fetched] = {}
+        self._version: asyncio.Task[None] | None = None
+        self._hushed = False
+        self.commands_run = 0
+        self.agent_ran = False
+
+    # -- commands ---------------------------------------------------------------------------------------
+
+    async def execute(self, purpose: Purpose, command: Command, limit_s: float, user: str) -> Finished:
+        """Send what waits, run the command, record it. Raises ExecTimedOut at `limit_s`, EngineFailed."""
+        await self.flush()
+        if purpose is Purpose.AGENT:
+            await self.know_version(user)
+            self.agent_ran = True
+        self.commands_run += 1
+        self._hushed = False
+        output, interrupt = Tail(self._plan.bounds.exec_output_bytes), Interrupt()
+        started = time.monotonic()
+        try:
+            with translated("exec"):
+                ended, errors = await in_thread(
+                    lambda: self._container.run(
+                        command, limit_s=limit_s, take=output.add, interrupt=interrupt
+                    ),
+                    on_cancel=interrupt,
+                )
+        except asyncio.CancelledError:
+            self._write_exec(purpose, _cut_short(started), output, cancelled=True)
+            await self._kill_after_cancel()
+            raise
+        except ProviderError as error:
+            self._write_exec(purpose, _cut_short(started), output)
+            self._failed("exec", error)
+            raise
+        self._write_exec(purpose, ended, output, extra_bytes=errors.total)
+        return await self._finished(ended, output, errors, limit_s)
+
+    async def _finished(self, ended: Ended, output: Tail, errors: Tail, limit_s: float) -> Finished:
+        if ended.timed_out:
+            await in_thread(self._container.kill_others)
+            raise ExecTimedOut(
+                "exec.timed_out", "A command did not end within its limit and was stopped.", f"{limit_s} s"
+            )
+        if ended.exit_code is None:
+            error = EngineFailed("exec.no_exit_code", "The container engine did not say how a command ended.")
+            self._failed("exec", error)
+            raise error
+        return Finished(ended.exit_code, output.text(), errors.text())
+
+    def learn_version(self, user: str) -> None:
+        """Ask for the agent's version now, beside whatever else is being prepared."""
+        if self._version is None:
+            self._version = asyncio.ensure_future(self._ask_version(user))
+
+    async def know_version(self, user: str) -> None:
+        """The version is recorded when this returns."""
+        self.learn_version(user)
+        assert self._version is not None
+        await self._version
+
+    async def _ask_version(self, user: str) -> None:
+        version, exit_code = None, None
+        try:
+            with translated("version"):
+                version, exit_code = await in_thread(lambda: ask_version(self._container, user))
+        except ProviderError as error:
+            self._failed("exec", error)
+        self._observed.write("agent_version", self._who.role, version=version, exit_code=exit_code)
+
+    # -- files in ---------------------------------------------------------------------------------------
+
+    def make_directories(self, paths: Iterable[str], mode: int) -> None:
+        """Let these directories exist, with this mode, before the next command."""
+        for path in paths:
+            self._outbox.append(packing.Upload(DIRECTORIES, path, directories=[(path, mode)]))
+
+    def is_fresh_below(self, path: str) -> bool:
+        """Whether nothing can stand below `path` yet: an own empty mount, no command run, nothing sent there."""
+        place = PurePosixPath(path)
+        mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._who.role].tmpfs)
+        waiting = any(PurePosixPath(u.target).is_relative_to(place) and u.files for u in self._outbox)
+        return mounted and self.commands_run == 0 and not waiting
+
+    def queue(self, upload: packing.Upload) -> None:
+        self._outbox.append(upload)
+
+    def make_executable(self, script: str) -> bool:
+        """Give a script that still waits in the outbox its mode; False when it does not wait there."""
+        found = [s for upload in self._outbox for s in upload.files if s.target == script]
+        for source in found:
+            source.mode |= packing.SCRIPT_MODE
+        return bool(found)
+
+    async def flush(self) -> None:
+        """Send everything that waits, in one stream. Raises TransferFailed or EngineFailed; all is recorded."""
+        uploads, self._outbox = self._outbox, []
+        if not uploads:
+            return
+        interrupt, code = Interrupt(), "cancelled"
+        try:
+            with translated("upload"):
+                ended, said = await in_thread(
+                    lambda: self._container.run(
+                        untar(), limit_s=TRANSFER_LIMIT_S, take=lambda _: None,
+                        stdin=packing.stream(uploads), interrupt=interrupt,
+                    ),
+                    on_cancel=interrupt,
+                )  # fmt: skip
+            _require_unpacked(ended, said)
+        except ProviderError as error:
+            code = error.code
+            self._failed("transfer", error)
+            raise
+        else:
+            code = ""
+        finally:
+            for upload in uploads:
+                self._write_upload(upload, code)
+
+    def skip_upload(self, purpose: str, target: str) -> None:
+        """Record that files which nobody can read any more were not sent."""
+        upload = packing.Upload(purpose, target)
+        self._write_upload(upload, "", note="transfer.not_needed")
+
+    # -- files out --------------------------------------------------------------------------------------
+
+    async def bring(self, path: str) -> Fetched:
+        """Download `path` into `kept/`, once; the result of an earlier download is given again."""
+        if path not in self._results:
+            await self._hush()
+            await self._fetch_all([path, *(p for p in self._expected_with(path) if p not in self._results)])
+        return self._results[path]
+
+    def _expected_with(self, path: str) -> list[str]:
+        if self._who.role != "agent" or path != AGENT_LOGS:
+            return []
+        return [p for p in dict.fromkeys((*self._artifacts, CONVENTION_ARTIFACTS)) if p != path]
+
+    async def _hush(self) -> None:
+        """Kill what an agent left running. TransferFailed when something survives: nothing is read then."""
+        await self.flush()
+        if self._who.role != "agent" or self._hushed:
+            return
+        with translated("kill"):
+            remaining = await in_thread(self._container.kill_others)
+        if remaining != 0:
+            error = TransferFailed(
+                "container.busy", "The agent's processes could not be stopped.", f"{remaining}"
+            )
+            self._failed("transfer", error)
+            raise error
+        self._hushed = True
+
+    async def _fetch_all(self, paths: list[str]) -> None:
+        """All downloads and the counters at once; nothing but us runs in the container by now."""
+        await asyncio.gather(
+            *(in_thread(lambda path=path: self._fetch(path)) for path in paths),
+            in_thread(self._container.count),
+        )
+        if any(self._results[path].cut_off for path in paths):
+            await in_thread(self._container.kill_others)
+
+    def _fetch(self, path: str) -> None:
+        purpose, kept = self._purpose(path)
+        check = self._check_agent_logs if purpose == "agent_logs" else None
+        fetched = fetch(
+            self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check
+        )
+        self._results[path] = fetched
+        self._observed.write("transfer", self._who.role, **as_fields(fetched, self._plan.directory))
+        if fetched.outcome is Outcome.FAILED and fetched.error is not None:
+            self._failed("transfer", fetched.error)
+
+    def _purpose(self, path: str) -> tuple[str, str]:
+        """The record's word for a download and its place below `kept/`."""
+        if self._who.role == "agent" and path == AGENT_LOGS:
+            return "agent_logs", "agent"
+        if self._who.role == "verifier" and path == VERIFIER_LOGS:
+            return "verifier_logs", "verifier"
+        return "artifact", f"artifacts/{path.strip('/')}"
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Stop, look, remove. Never raises."""
+        if self._version is not None:
+            await settled(self._version)
+        await in_thread(self._container.close)
+
+    async def _kill_after_cancel(self) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, self._container.kill_others)
+        await settled(future)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self._failed("exec", error)
+        else:
+            self._hushed = True
+
+    # -- the record -------------------------------------------------------------------------------------
+
+    def _failed(self, where: str, error: BaseException) -> None:
+        record_failure(self._observed, self._who.role, where, error)
+
+    def _write_exec(
+        self,
+        purpose: Purpose,
+        ended: Ended,
+        output: Tail,
+        *,
+        cancelled: bool = False,
+        extra_bytes: int = 0,
+    ) -> None:
+        self._observed.write(
+            "exec",
+            self._who.role,
+            purpose=purpose,
+            exit_code=ended.exit_code,
+            duration_s=ended.duration_s,
+            started_mono=ended.started_mono,
+            timed_out=ended.timed_out,
+            cancelled=cancelled,
+            orphaned=ended.orphaned,
+            output_bytes=output.total + extra_bytes,
+            output_truncated=output.truncated,
+        )
+
+    def _write_upload(self, upload: packing.Upload, code: str, note: str | None = None) -> None:
+        if upload.purpose == DIRECTORIES:
+            return
+        self._observed.write(
+            "transfer",
+            self._who.role,
+            direction="upload",
+            purpose=upload.purpose,
+            path=upload.target,
+            outcome=Outcome.FAILED if code else Outcome.OK,
+            code=code or note,
+            files=len(upload.entries),
+            size=sum(entry.size for entry in upload.entries),
+            sha256=combined_sha256(upload.entries),
+            kept=None,
+            entries=[entry.as_json() for entry in upload.entries[:MAX_ENTRIES]],
+        )
+
+
+def _cut_short(started: float) -> Ended:
+    """The end of a command that ended otherwise than by itself."""
+    return Ended(exit_code=None, duration_s=round(time.monotonic() - started, 6), started_mono=started)
+
+
+def _require_unpacked(ended: Ended, said: Tail) -> None:
+    if ended.exit_code != 0:
+        code = "transfer.timeout" if ended.timed_out else "transfer.untar"
+        raise TransferFailed(code, "Files could not be placed in the container.", said.text())

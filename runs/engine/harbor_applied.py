@@ -1,4 +1,4 @@
-"""Did Harbor take over what it was told? Compares its own `config.json` and `lock.json` with our config (design 3.6).
+"""Did Harbor take over what it was told? Compares its `config.json` and `lock.json` with ours (design 3.6).
 
 Harbor ignores keys that it does not know, and leaves out of `config.json` whatever equals a default; so this
 knows the defaults, and reports each difference by its place. Established against Harbor 0.22.0.
@@ -19,7 +19,7 @@ MASK_HEAD, MASK_TAIL = 4, 3
 class Difference:
     """One place where Harbor holds something else than it was told. `code` names what it leads to.
 
-    `document` is "config" or "lock", `path` the place in it; the values are JSON texts, or "missing", and private.
+    `document` is "config" or "lock", `path` the place in it; the values are private JSON texts or "missing".
     """
 
     document: str
@@ -31,7 +31,8 @@ class Difference:
 
 # Harbor's defaults, which it leaves out of config.json. What is not here has no default that matters.
 _AGENT_DEFAULTS: dict[str, Any] = {
-    "import_path": None, "n_concurrent": None, "concurrency_group": None, "skills": [], "max_timeout_sec": None,
+    "import_path": None, "n_concurrent": None, "concurrency_group": None, "skills": [],
+    "max_timeout_sec": None,
     "override_timeout_sec": None, "override_setup_timeout_sec": None, "resume_trajectory": False,
     "load_trajectory": None, "extra_allowed_hosts": [], "include_logs": [], "exclude_logs": [], "kwargs": {},
     "env": {}, "mcp_servers": [],
@@ -51,8 +52,8 @@ _RETRY_DEFAULTS: dict[str, Any] = {
     "max_wait_sec": 60.0,
 }  # fmt: skip
 _TASK_DEFAULTS: dict[str, Any] = {
-    "git_url": None, "git_commit_id": None, "name": None, "ref": None, "overwrite": False, "download_dir": None,
-    "source": None,
+    "git_url": None, "git_commit_id": None, "name": None, "ref": None, "overwrite": False,
+    "download_dir": None, "source": None,
 }  # fmt: skip
 _MULTIPLIERS: dict[str, Any] = {
     "timeout_multiplier": 1.0, "agent_timeout_multiplier": None, "verifier_timeout_multiplier": None,
@@ -86,7 +87,8 @@ def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version:
         for path, (want, have) in top.items()
         for difference in _differences("lock", path, want, have)
     ]
-    differences += _differences("lock", "retry", expected["retry"], _with(_RETRY_DEFAULTS, lock.get("retry")))
+    retry = _without_order(_with(_RETRY_DEFAULTS, lock.get("retry")))
+    differences += _differences("lock", "retry", expected["retry"], retry)
     for trial in trials if isinstance(trials, list) else []:
         differences += trial_lock_differences(asked, trial)
     return differences

@@ -1,7 +1,7 @@
 """How do bytes get into and out of one exec? A bounded, interruptible connection to the engine's socket.
 
-The engine's Python client hands out a socket behind a buffer that may already have swallowed the first frames,
-and its reads cannot be interrupted; so this speaks the one upgraded request itself.
+The engine's Python client hands out a socket behind a buffer that may already have swallowed the first
+frames, and its reads cannot be interrupted; so this speaks the one upgraded request itself.
 """
 
 import json
@@ -10,6 +10,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from runs.harness.failures import EngineFailed
@@ -22,7 +23,7 @@ HEAD_TIMEOUT_S = 10.0
 
 
 def engine_socket() -> str:
-    """The path of the engine's Unix socket, as the environment names it; EngineFailed for any other transport."""
+    """The engine's Unix socket, as the environment names it; EngineFailed for any other transport."""
     host = os.environ.get("DOCKER_HOST", "")
     if not host:
         return DEFAULT_SOCKET
@@ -61,7 +62,7 @@ class Attachment:
     def frames(
         self, stdin: Iterator[bytes] | None, deadline: float, tick_s: float
     ) -> Iterator[tuple[int, bytes] | None]:
-        """Yield (stream, bytes) until the exec's output ends, None at least every `tick_s` seconds of silence.
+        """Yield (stream, bytes) until the exec's output ends, and None every `tick_s` seconds of silence.
 
         Feeds `stdin` meanwhile and half-closes after it. Ends silently at `deadline` (monotonic) too.
         """
@@ -89,10 +90,8 @@ class Attachment:
     def abort(self) -> None:
         """Make the reading thread stop at once."""
         self.aborted = True
-        try:
+        with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
 
     def close(self) -> None:
         self._connection.close()
@@ -111,10 +110,8 @@ class Attachment:
 
     def _close_stdin(self) -> None:
         self._stdin_open = False
-        try:
+        with suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def _receive(self) -> bool:
         try:
@@ -149,7 +146,7 @@ def _start_request(exec_id: str, api_version: str) -> bytes:
 
 
 def _read_head(connection: socket.socket) -> bytes:
-    """Read the answer's head; returns what came after it. EngineFailed unless the connection was taken over."""
+    """Read the answer's head; returns what came after it. EngineFailed when the exec did not start."""
     data = bytearray()
     while b"\r\n\r\n" not in data:
         more = connection.recv(CHUNK)

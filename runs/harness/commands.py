@@ -1,6 +1,6 @@
 """What is this command for? Tells Harbor's and the adapter's commands apart by their fixed beginnings.
 
-Established against Harbor 0.22.0. The agent's command ends in text of the task, so only beginnings are believed.
+Established against Harbor 0.22.0. The agent's command ends in text of the task, so only beginnings count.
 """
 
 import re
@@ -18,7 +18,7 @@ class Purpose(StrEnum):
     OTHER = "other"
 
 
-# The adapter puts `set -o pipefail;` in front of each command, so the agent's own exit code is not lost in `tee`.
+# The adapter puts `set -o pipefail;` in front of each command: the agent's exit code is not lost in `tee`.
 _PRELUDE = r"(?:set -o pipefail; )?"
 _FIND_TOOL = (
     r'if \[ -f "\$HOME/\.local/bin/env" \]; then \. "\$HOME/\.local/bin/env"; '

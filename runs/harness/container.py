@@ -23,7 +23,7 @@ from runs.harness.plan import RolePlan
 from runs.ownership import Journal, Role
 
 HOLDER = ("/usr/local/lib/benchsite/holder",)
-CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 10
 STOP_GRACE_S = 1
 OWN_EXEC_LIMIT_S = 20.0
 KILL_TRIES = 20
@@ -139,7 +139,7 @@ class Container:
         return Running(self._api, self.id, command, limit_s=limit_s)
 
     def kill_others(self) -> int:
-        """Kill every process but the first; returns how many are left, which is 0 unless something is very wrong."""
+        """Kill every process but the first; returns how many are left: 0 unless something is very wrong."""
         remaining = -1
         for attempt in range(KILL_TRIES):
             self._kill_once()
@@ -159,7 +159,7 @@ class Container:
         self._observed.write("counters", self._who.role, available=found is not None, **(found or _NOTHING))
 
     def close(self) -> None:
-        """Counters, stop, state, removal by id. Never raises: what fails is recorded, and cleaned up later."""
+        """Counters, stop, state, removal by id. Never raises: what fails is recorded and cleaned up later."""
         if self._closed or self._owned is None:
             return
         self._closed = True
@@ -179,7 +179,7 @@ class Container:
                 return
 
     def _others(self) -> int:
-        """Living processes beside the first one; a dead one that waits to be reaped can do nothing any more."""
+        """Living processes beside the first; a dead one that waits to be reaped can do nothing any more."""
         with engine_call("list processes"):
             listed = self._api.top(self.id, ps_args="-eo pid,stat")
         states = [row[1] for row in listed.get("Processes") or []]

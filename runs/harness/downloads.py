@@ -1,4 +1,4 @@
-"""How does a path leave a container? One bounded archive, kept byte-exact and recorded before Harbor sees it."""
+"""How does a path leave a container? As one bounded archive, kept byte-exact before Harbor sees it."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,8 @@ class Outcome(StrEnum):
 class Fetched:
     """One download. `code` says why it is refused or failed, or why Harbor gets less than was kept.
 
-    `withheld` names why Harbor gets no trajectory; `cut_off` means that reading ended early, so that a blocked `tar` still stands in the container.
+    `withheld` names why Harbor gets no trajectory. `cut_off` means that reading ended early, so a blocked
+    `tar` still stands in the container.
     """
 
     path: str

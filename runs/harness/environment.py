@@ -1,7 +1,7 @@
 """The environment provider: how Harbor's calls become owned containers and recorded transfers (design 3.7).
 
-Speaks to the engine directly, without Compose and without bind mounts. Both containers of a trial come from here;
-the role is told by the suffix of Harbor's session id.
+Speaks to the engine directly, without Compose and without bind mounts. Both containers of a trial come from
+here; the role is told by the suffix of Harbor's session id.
 """
 
 import os
@@ -121,7 +121,7 @@ class OwnedEnvironment(BaseEnvironment):
 
     @override
     async def start(self, force_build: bool) -> None:
-        """Check, create, start, and place the task's files. Raises StartRefused, EngineFailed, TransferFailed."""
+        """Check, create, start, place the task's files. Raises StartRefused, EngineFailed, TransferFailed."""
         try:
             with translated("start"):
                 await in_thread(self._open)

@@ -1,4 +1,4 @@
-"""How does one command run in a container, and how did it end? Bounded output, own deadline, true exit code."""
+"""How does one command run in a container, and how did it end? Bounded output, own limit, true exit code."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from runs.containers import engine_call
 from runs.harness.attach import STDERR, STDOUT, Attachment, engine_socket
 
 TICK_S = 1.0
-# The engine itself waits up to 2 s for a stream that an orphan holds open before it says that a command ended.
+# The engine itself waits up to 2 s for a stream that an orphan holds open before it says that it ended.
 ORPHAN_TICKS = 2
 EXIT_CODE_WAIT_S = 5.0
 STDERR_BYTES = 16 * 1024

@@ -10,7 +10,7 @@ DETAIL_CHARS = 500
 
 
 class ProviderError(Exception):
-    """`code` is stable, `sentence` is for people, `detail` is private; only the first two reach Harbor's files."""
+    """`code` is stable, `sentence` is for people, `detail` is private and never reaches Harbor's files."""
 
     def __init__(self, code: str, sentence: str, detail: str = "") -> None:
         super().__init__(f"{sentence} [{code}]")

@@ -1,7 +1,7 @@
-"""What may Harbor read on the host? Only files that cannot make it raise, bounded; the originals stay in `kept/`.
+"""What may Harbor read on the host? Bounded files that cannot make it raise; the originals stay in `kept/`.
 
-Harbor's adapter calls methods on the entries of the agent-writable native trajectory, and Harbor itself parses the
-reward file and reads every text file of the trial whole when it scrubs.
+Harbor's adapter calls methods on the entries of the agent-writable native trajectory, and Harbor itself
+parses the reward file and reads every text file of the trial whole when it scrubs.
 """
 
 import json
@@ -46,7 +46,7 @@ def agent_logs(kept: Path, target: Path, *, withhold: bool) -> None:
 
 
 def verifier_logs(kept: Path, target: Path) -> None:
-    """Give Harbor the reward files and the verifier's output; without a reward Harbor says that there is none."""
+    """Give Harbor the reward files and the verifier's output; without a reward it says that there is none."""
     target.mkdir(parents=True, exist_ok=True)
     _copy_text(kept / VERIFIER_OUTPUT, target / VERIFIER_OUTPUT)
     for name in REWARD_FILES:
@@ -56,7 +56,7 @@ def verifier_logs(kept: Path, target: Path) -> None:
 
 
 def trajectory_problem(source: Path) -> str | None:
-    """Why Harbor's adapter must not read this native trajectory, or None. Decided by that very adapter's code."""
+    """Why Harbor's adapter must not read this native trajectory, or None; that very adapter decides."""
     if source.stat().st_size > TRAJECTORY_BYTES:
         return "trajectory_too_large"
     with tempfile.TemporaryDirectory(prefix="trajectory-") as scratch:
@@ -84,7 +84,7 @@ def _is_count(value: object) -> bool:
 
 
 def _can_be_parsed(source: Path) -> bool:
-    """False only for what would end Harbor's parser in another error than its own; bad content is for the classifier."""
+    """False only for what would break Harbor's parser itself; bad content is for the classifier."""
     if source.suffix != ".json":
         return True
     try:

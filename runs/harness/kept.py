@@ -52,7 +52,7 @@ class KeptCopy:
 
     @property
     def sha256(self) -> str | None:
-        """The single file's hash, or that of the sorted list of (path, size, hash) of a folder; None when empty."""
+        """One hash for the whole copy, see `combined_sha256`."""
         return combined_sha256(self.entries)
 
     def hand_over(self, target: Path) -> None:

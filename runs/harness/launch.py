@@ -1,8 +1,10 @@
-"""How does a launched process become Harbor? Run as `python -I -m runs.harness.launch --run-directory D --trial N`.
+"""How does a launched process become Harbor?
 
-It may be started before its turn: it leaves the network, limits itself, loads Harbor, records who it is in the
-journal, and waits for one line `{"token": …}` on standard input. Only then, with the fence still open, it becomes
-`harbor run --config <the trial's config> --yes` in this very process. Exit codes of its own are in `Exit`.
+Run as `python -I -m runs.harness.launch --run-directory D --trial N`.
+
+It may be started before its turn: it leaves the network, limits itself, loads Harbor, records who it is in
+the journal, and waits for one line `{"token": …}` on standard input. Only then, with the fence still open, it
+becomes `harbor run --config <the trial's config> --yes` in this very process. `Exit` has its own exit codes.
 """
 
 import argparse
@@ -66,7 +68,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def prepare(run_directory: Path) -> str | None:
-    """Leave the network, limit the process, keep a minimal environment. Returns why the network stays, or None."""
+    """Leave the network, limit the process, drop the environment. Returns why the network stays, or None."""
     os.umask(0o077)
     environment = minimal_environment(run_directory, os.environ)
     os.environ.clear()
@@ -87,7 +89,7 @@ def minimal_environment(run_directory: Path, inherited: Mapping[str, str]) -> di
 
 
 def leave_network() -> str | None:
-    """Move to an empty network namespace; the engine's Unix socket still works there. Why not, when it cannot be."""
+    """Move to an empty network namespace, where the engine's Unix socket still works; returns why not."""
     try:
         os.unshare(os.CLONE_NEWNET)
     except (OSError, AttributeError) as error:
@@ -102,7 +104,7 @@ def load_harbor() -> Any:
         import harbor.agents.installed.mini_swe_agent
         import harbor.job
         import harbor.trial.single_step
-        import harbor.verifier.verifier
+        import harbor.verifier.verifier  # noqa: F401
         from harbor.cli.main import app
 
         import runs.harness.environment  # noqa: F401
@@ -144,7 +146,7 @@ def read_token(line: bytes) -> str:
 
 
 def run_harbor(app: Any, config: Path) -> NoReturn:
-    """Become `harbor run`, then end at once: what Harbor wrote is written, and nothing else is worth waiting for."""
+    """Become `harbor run`, then end at once: what it wrote is written, nothing else is worth a wait."""
     sys.argv = ["harbor", "run", "--config", str(config), "--yes"]
     code = 0
     try:

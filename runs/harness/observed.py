@@ -1,6 +1,7 @@
 """What did the provider see? Writes `observed.jsonl`: one canonical JSON object a line, bounded, flushed.
 
-Common fields: `seq` from 0, `at` (UTC with Z), `mono` (seconds of the host's monotonic clock), `event`, `role`.
+Common fields: `seq` from 0, `at` (UTC with Z), `mono` (seconds of the host's monotonic clock), `event`,
+`role`.
 """
 
 import json
@@ -34,7 +35,7 @@ class Observed:
         self.dropped = 0
 
     def write(self, event: str, role: str | None, **fields: Any) -> None:
-        """Append one line; beyond the bounds it is counted in `dropped` instead. Raises OSError on a full disk."""
+        """Append one line, or count it in `dropped` beyond the bounds. Raises OSError on a full disk."""
         with self._lock:
             line = self._line(event, role, fields)
             if not self._fits(event, len(line)):

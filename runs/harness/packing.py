@@ -1,4 +1,4 @@
-"""What is sent into a container? Tar streams made from plain host files, hashed on the way, never from links."""
+"""What is sent into a container? Tar streams of plain host files, hashed on the way, never of links."""
 
 import hashlib
 import os
@@ -44,7 +44,7 @@ class Upload:
 
 
 def of_directory(purpose: str, source: Path, target: str, limits: Limits) -> Upload:
-    """The tree below `source`, to stand at `target`. TransferFailed for links, devices and beyond the limits."""
+    """The tree below `source`, to stand at `target`. TransferFailed for links, devices, and too much."""
     upload = Upload(purpose, target)
     for folder, directories, names in os.walk(source, onerror=_raise):
         here = Path(folder)

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from runs.harness import packing
@@ -45,7 +46,7 @@ class Finished:
 
 
 class Session:
-    """One open container. Its methods are called one after the other by Harbor; cancellation is always safe."""
+    """One open container. Harbor calls its methods one after the other; cancellation is always safe."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Session:
             self._outbox.append(packing.Upload(DIRECTORIES, path, directories=[(path, mode)]))
 
     def is_fresh_below(self, path: str) -> bool:
-        """Whether nothing can stand below `path` yet: an own empty mount, no command run, nothing sent there."""
+        """Whether nothing can stand below `path` yet: an own mount, no command run, nothing sent there."""
         place = PurePosixPath(path)
         mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._who.role].tmpfs)
         waiting = any(PurePosixPath(u.target).is_relative_to(place) and u.files for u in self._outbox)
@@ -159,7 +160,7 @@ class Session:
         return bool(found)
 
     async def flush(self) -> None:
-        """Send everything that waits, in one stream. Raises TransferFailed or EngineFailed; all is recorded."""
+        """Send everything that waits, in one stream, and record it. Raises TransferFailed, EngineFailed."""
         uploads, self._outbox = self._outbox, []
         if not uploads:
             return
@@ -221,7 +222,7 @@ class Session:
     async def _fetch_all(self, paths: list[str]) -> None:
         """All downloads and the counters at once; nothing but us runs in the container by now."""
         await asyncio.gather(
-            *(in_thread(lambda path=path: self._fetch(path)) for path in paths),
+            *(in_thread(partial(self._fetch, path)) for path in paths),
             in_thread(self._container.count),
         )
         if any(self._results[path].cut_off for path in paths):

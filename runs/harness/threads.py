@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 
 async def in_thread[T](call: Callable[[], T], *, on_cancel: Callable[[], None] | None = None) -> T:
@@ -19,7 +20,7 @@ async def in_thread[T](call: Callable[[], T], *, on_cancel: Callable[[], None] |
         raise
 
 
-async def settled(future: asyncio.Future[object]) -> None:
+async def settled(future: asyncio.Future[Any]) -> None:
     """Wait until the future is done, whatever becomes of it and however often this wait is cancelled."""
     while not future.done():
         try:

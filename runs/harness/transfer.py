@@ -236,7 +236,7 @@ def next_header(stream: ByteStream) -> Header | None:
 
 
 def relative_name(name: bytes, prefix: bytes) -> str:
-    """The member's path below `prefix`, "" for the asked path itself. Raises MemberRefused with the reason."""
+    """The member's path below `prefix`, "" for the asked path itself. Raises MemberRefused."""
     if name.startswith(b"/"):
         raise MemberRefused("absolute", _shown(name))
     parts = name.rstrip(b"/").split(b"/")

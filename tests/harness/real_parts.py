@@ -1,6 +1,6 @@
-"""The real parts that these tests drive: the engine, the prepared images, and the isolated Harbor environment.
+"""The real parts that these tests drive: the engine, the prepared images, the isolated Harbor environment.
 
-`BENCHSITE_TEST_PARTS` may name a JSON file {"agent", "verifier", "python"} to use other parts than the prepared.
+`BENCHSITE_TEST_PARTS` may name a JSON file {"agent", "verifier", "python"} of other parts than the prepared.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One whole trial: the real launcher, the real Harbor, real containers, a small task and a scripted endpoint."""
+"""One whole trial: the real launcher and Harbor, real containers, a small task, a scripted endpoint."""
 
 import json
 import subprocess
@@ -55,7 +55,9 @@ class Ended:
 
     def of(self, event: str, **match: Any) -> list[dict[str, Any]]:
         return [
-            e for e in self.events if e["event"] == event and all(e[name] == want for name, want in match.items())
+            e
+            for e in self.events
+            if e["event"] == event and all(e[name] == want for name, want in match.items())
         ]
 
     @property

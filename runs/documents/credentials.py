@@ -12,7 +12,7 @@ _SHAPES = re.compile(
     | \b(ghp|gho|ghs|github_pat|glpat|hf|xox[abprs])[_-][A-Za-z0-9_-]{16,}
     | \b(AKIA|ASIA)[A-Z0-9]{16}\b | \bAIza[A-Za-z0-9_-]{30,}
     | \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}             # JSON web tokens
-    | (?i:\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,})
+    | (?i:\bbearer\s+[A-Za-z0-9._~+/=-]{8,}) | (?i:\bbasic\s+(?=\S*[0-9=])[A-Za-z0-9+/=]{8,})
     | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----
     | ://[^/?\#\s]*@                                          # user information in a URL
     """,

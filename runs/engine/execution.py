@@ -6,7 +6,6 @@ written down as a fact of the run before the conclusion judges it.
 
 import logging
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +65,7 @@ def execute(run_id: str) -> None:
     identity = process_identity(os.getpid())
     if identity is None:
         raise RuntimeError("this process has no entry in /proc")
-    if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=socket.gethostname()):
+    if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=settings.WORKER_HOST):
         Execution(Run.objects.get(pk=run_id)).carry_out()
 
 

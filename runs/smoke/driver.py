@@ -1,0 +1,121 @@
+"""How does the smoke make its runs? As a person would: preview, confirm, wait or cancel, through queue and worker."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from runs import lifecycle, preview, registry, starting
+from runs.containers import connect, still_present
+from runs.engine.folder import RunFolder
+from runs.models import Run, Trial, Worker
+from runs.ownership import Journal
+from runs.smoke.endpoint import ScriptedEndpoint
+from runs.smoke.scenarios import Outcome, Scenario
+
+PROFILE = "environment-smoke"
+POLL_S = 0.25
+WORKER_START_S = 60
+RUN_BOUND_S = 600
+
+type Say = Callable[[str], None]
+
+
+@contextmanager
+def worker_running() -> Iterator[None]:
+    """A worker that serves this host's queue: the one that runs already, else one for as long as the smoke takes."""
+    if _worker_alive():
+        yield
+        return
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
+    log = settings.DATA / "smoke-worker.log"
+    with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            _wait_for_worker(process)
+            yield
+        finally:
+            process.terminate()
+
+
+def _worker_alive() -> bool:
+    worker = Worker.objects.filter(name=settings.WORKER_NAME).first()
+    return worker is not None and worker.alive and worker.pid is not None
+
+
+def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:
+    started, deadline = timezone.now(), time.monotonic() + WORKER_START_S
+    while not Worker.objects.filter(
+        name=settings.WORKER_NAME, reported_at__gte=started, pid=process.pid
+    ).exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the worker did not start; see {settings.DATA / 'smoke-worker.log'}")
+        time.sleep(POLL_S)
+
+
+def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Say) -> tuple[Run, Outcome]:
+    """Carry out one scenario to its end and tell what came of it."""
+    registry.register_endpoint(endpoint.record(scenario.mode), user=user)
+    profile = registry.find_profile(PROFILE)
+    shown = preview.make_preview(
+        user=user,
+        profile=profile,
+        bundle=registry.find_bundle(PROFILE),
+        endpoint=registry.find_endpoint(scenario.endpoint),
+        worker=registry.find_worker(settings.WORKER_NAME),
+        tasks=scenario.tasks,
+        max_trial_seconds=scenario.max_trial_seconds,
+    )
+    run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
+    started = time.monotonic()
+    say(f"{scenario.name}: run {run.key}")
+    run = _follow(run, scenario, user, say)
+    return run, _outcome(run, time.monotonic() - started)
+
+
+def _follow(run: Run, scenario: Scenario, user: User, say: Say) -> Run:
+    """Wait for the run's end, telling each change; cancel it where the scenario says so."""
+    last, cancelled, deadline = "", False, time.monotonic() + RUN_BOUND_S
+    while not run.terminal and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        run.refresh_from_db()
+        now = f"{run.get_stage_display()} {run.stage_trial or ''}".strip().lower()
+        if now != last:
+            say(f"{scenario.name}: {now}")
+            last = now
+        if scenario.cancel_during_agent and not cancelled and _agent_works(run):
+            cancelled = True
+            say(f"{scenario.name}: cancelling while the agent waits for its first answer")
+            lifecycle.request_cancel(run.pk, user=user)
+    return run
+
+
+def _agent_works(run: Run) -> bool:
+    return Trial.objects.filter(run=run, stage="agent").exists()
+
+
+def _outcome(run: Run, seconds: float) -> Outcome:
+    trials = Trial.objects.filter(run=run).order_by("ordinal")
+    return Outcome(
+        verdict=run.verdict,
+        requested=run.count_requested,
+        evaluated=run.count_evaluated,
+        passed=run.count_passed,
+        failed=run.count_failed,
+        error=run.count_error,
+        cancelled=run.count_cancelled,
+        classes=tuple(trial.failure_class for trial in trials if trial.failure_class),
+        cleanup=run.cleanup,
+        left=len(_left(run)),
+        seconds=seconds,
+    )
+
+
+def _left(run: Run) -> list[tuple[str, str]]:
+    """What the engine still lists under the labels of the run's journal."""
+    folder = RunFolder.of(settings.DATA, run.key)
+    return still_present(connect(), Journal(folder.path)) if folder.facts.exists() else []

@@ -1,0 +1,99 @@
+"""Which runs does the smoke make, and what must come of each? Pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.scripted.scripts import ALIAS_PREFIX, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What must come of a run. ``classes`` are the failure classes of its trials, in order of the tasks."""
+
+    verdict: str
+    evaluated: int
+    passed: int
+    classes: tuple[str, ...] = ()
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One run of the smoke. ``tasks`` narrows it, None means all three."""
+
+    name: str
+    mode: Mode
+    expected: Expected
+    tasks: tuple[str, ...] | None = None
+    max_trial_seconds: int | None = None
+    cancel_during_agent: bool = False
+
+    @property
+    def alias(self) -> str:
+        return ALIAS_PREFIX + self.mode.value
+
+    @property
+    def endpoint(self) -> str:
+        """The name of its endpoint record."""
+        return self.alias
+
+
+SCENARIOS = (
+    Scenario("positive", Mode.POSITIVE, Expected("passed", 3, 3)),
+    Scenario("negative", Mode.NEGATIVE, Expected("failed", 3, 0)),
+    Scenario("forge", Mode.FORGE, Expected("failed", 3, 0)),
+    Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("error", 0, 0, ("authentication",) * 3)),
+    Scenario("wrong-model", Mode.WRONG_MODEL, Expected("error", 0, 0, ("routing",) * 3)),
+    Scenario(
+        "slow",
+        Mode.SLOW,
+        Expected("incomplete", 0, 0, ("incomplete",)),
+        tasks=("ledger-totals",),
+        max_trial_seconds=15,
+    ),
+    Scenario(
+        "hang, cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a scenario's run, as its row and its trials' rows say."""
+
+    verdict: str | None
+    requested: int
+    evaluated: int
+    passed: int
+    failed: int
+    error: int
+    cancelled: int
+    classes: tuple[str, ...]
+    cleanup: str
+    left: int
+    seconds: float
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+def misses(expected: Expected, seen: Outcome) -> list[str]:
+    """Every way in which the outcome is not the expected one, in words; empty when it is."""
+    wanted: dict[str, Any] = {
+        "verdict": expected.verdict,
+        "evaluated": expected.evaluated,
+        "passed": expected.passed,
+        "cancelled": expected.cancelled,
+        "cleanup": "clean",
+        "left": 0,
+    }
+    found = [
+        f"{name} is {getattr(seen, name)}, expected {value}"
+        for name, value in wanted.items()
+        if getattr(seen, name) != value
+    ]
+    if expected.classes and seen.classes != expected.classes:
+        found.append(
+            f"classes are {', '.join(seen.classes) or 'none'}, expected {', '.join(expected.classes)}"
+        )
+    if seen.requested != seen.evaluated + seen.error + seen.cancelled:
+        found.append("the counts do not add up")
+    return [*found, *seen.notes]

@@ -1,6 +1,7 @@
 """Django settings. Every value that differs between sites is read by ``benchsite.environ``."""
 
 import secrets
+import socket
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -143,6 +144,8 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else
 
 # What this host is called as a worker; a spec is bound to the worker that was previewed.
 WORKER_NAME = environ.text("BENCHSITE_WORKER", "local")
+WORKER_HOST = environ.text("BENCHSITE_HOST", socket.gethostname())
+SELF_REVIEW = environ.flag("BENCHSITE_SELF_REVIEW", False)  # may a reviewer approve their own revision?
 DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, maximum=120)
 
 LOGGING = {

@@ -20,3 +20,10 @@ def run(run_id: str) -> None:
         execute(run_id)
     except HostBusy:
         log.info("run %s stays queued: this host executes another run", run_id)
+
+
+def clean_up(run_id: str) -> None:
+    """Try again to clean up after run ``run_id``, which has ended; executes nothing."""
+    from runs.engine.recovery import retry_cleanup  # only workers import the engine
+
+    retry_cleanup(run_id)

@@ -122,9 +122,11 @@ def _limits(report: dict[str, Any]) -> Iterator[Check]:
         level: Level = "accept" if name in OPTIONAL_LIMITS else "block"
         sentence = f"{limit['mechanism']}." if limit["enforced"] else f"Not enforced by {limit['mechanism']}."
         remedy = "Use a worker whose engine enforces it."
-        yield check(f"limit {name}", bool(limit["enforced"]), f"limit.{name}", sentence, remedy, level)
+        yield check(
+            f"limit {name}", bool(limit["enforced"]), f"limit.{name}_not_enforced", sentence, remedy, level
+        )
     yield check(
-        "limit harness_network", bool(report.get("network_namespace")), "limit.harness_network",
+        "limit harness_network", bool(report.get("network_namespace")), "harness.shares_network",
         "Harbor's own process runs in an empty network namespace."
         if report.get("network_namespace") else "Harbor's own process keeps the host's network.",
         "Give the worker the right to unshare its network namespace.", "accept",

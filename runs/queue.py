@@ -21,6 +21,8 @@ from runs.models import Run, RunState
 log = logging.getLogger(__name__)
 
 JOB = "runs.jobs.run"
+CLEANUP_JOB = "runs.jobs.clean_up"
+CLEANUP_TIMEOUT_S = 300
 DEFAULT_RUN_LIMIT_S = 1800
 BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps (JQ02, JQ10)
 _RESULT_TTL_S = 24 * 3600
@@ -55,6 +57,20 @@ def put(run_id: UUID, worker: str, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> Non
         result_ttl=_RESULT_TTL_S,
         failure_ttl=_RESULT_TTL_S,
         description=f"run {run_id.hex}",
+    )
+
+
+def put_cleanup(run_id: UUID, worker: str) -> None:
+    """Put the job that cleans up after a run that has ended. Raises ``RedisError``."""
+    queue_of(worker).enqueue(
+        CLEANUP_JOB,
+        run_id.hex,
+        job_id=f"cleanup-{run_id.hex}",
+        job_timeout=CLEANUP_TIMEOUT_S,
+        result_ttl=_RESULT_TTL_S,
+        failure_ttl=_RESULT_TTL_S,
+        at_front=True,
+        description=f"cleanup {run_id.hex}",
     )
 
 

@@ -6,10 +6,11 @@ from runs import audit
 from runs.access import AnyUser
 from runs.documents.canonical import JsonObject, canonical_bytes
 from runs.documents.endpoints import LoadedEndpoint, load_endpoint, parse_endpoint
-from runs.documents.profiles import LoadedProfile, load_profile
+from runs.documents.problems import DocumentError
+from runs.documents.profiles import LoadedProfile, load_profile, require_runnable
 from runs.documents.spec_inputs import EndpointVersion
 from runs.models import AuditKind, BundleStatus, Endpoint, Profile, TaskBundle, Worker
-from runs.refusals import UnknownName
+from runs.refusals import BadInput, UnknownName
 
 
 def store_profile(data: bytes, *, user: AnyUser | None) -> Profile:
@@ -112,6 +113,16 @@ def find_bundle(name: str, *, revision: int | None = None) -> TaskBundle:
         wanted = name if revision is None else f"{name} revision {revision}"
         raise UnknownName("bundle", wanted, known, "Import one with: manage.py bundle import FOLDER.")
     return found
+
+
+def bundle_of(profile: Profile) -> TaskBundle:
+    """The one revision that a profile binds. Raises ``BadInput`` for a profile whose suites do not run
+    here."""
+    try:
+        wanted = require_runnable(loaded_profile(profile)).suites.environment.task_bundle
+    except DocumentError as error:
+        raise BadInput.from_document(error) from error
+    return find_bundle(wanted.name, revision=wanted.revision)
 
 
 def find_worker(name: str) -> Worker:

@@ -1,0 +1,35 @@
+"""Asks a run to end; pressing it twice is harmless."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from runs import access, lifecycle
+from runs.management.following import follow
+from runs.management.output import Exit, SiteCommand, exit_of, run_by_key
+from runs.management.run_words import RUN_SCHEMA, run_json
+
+_WORDS = {
+    lifecycle.CancelOutcome.CANCELLED: "was queued and is cancelled",
+    lifecycle.CancelOutcome.REQUESTED: "is being cancelled",
+    lifecycle.CancelOutcome.ALREADY_REQUESTED: "is being cancelled already",
+    lifecycle.CancelOutcome.ENDED: "had ended before; nothing is left to stop",
+}
+
+
+class Command(SiteCommand):
+    help = "Cancel a run. Exit 0 once asked; with --wait by its verdict (5 when cancelled)."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("--wait", action="store_true", help="wait until the run has ended")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.CANCEL)
+        run = run_by_key(options["run"])
+        outcome = lifecycle.request_cancel(run.pk, user=user)
+        self.output.line(f"run {run.key} {_WORDS[outcome]}")
+        run = follow(run, user=user, say=self.output.line) if options["wait"] else run_by_key(run.key)
+        self.output.json(RUN_SCHEMA, {**run_json(run), "outcome": outcome.value})
+        return exit_of(run) if options["wait"] else Exit.DONE

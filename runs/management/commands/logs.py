@@ -1,0 +1,59 @@
+"""Shows a run's bounded log, from a cursor on."""
+
+import time
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from runs import access
+from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.models import LogLine, Run
+from runs.refusals import BadInput
+from runs.runlog import read_log
+
+MAX_LIMIT = 1000
+_FOLLOW_S = 0.5
+
+
+class Command(SiteCommand):
+    help = "Show a run's log lines after a cursor; --follow until the run has ended."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("--cursor", type=int, default=0, help="number of the first line to show")
+        parser.add_argument(
+            "--limit", type=int, default=200, help=f"at most this many lines, up to {MAX_LIMIT}"
+        )
+        parser.add_argument("--follow", action="store_true", help="go on until the run has ended")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.READ_PRIVATE)
+        run, cursor, limit = run_by_key(options["run"]), options["cursor"], options["limit"]
+        if cursor < 0 or not 1 <= limit <= MAX_LIMIT:
+            raise BadInput(f"--cursor is 0 or more, --limit is 1 to {MAX_LIMIT}.")
+        if options["follow"] and options["json"]:
+            raise BadInput("--follow prints lines; use --json with --cursor to poll.")
+        cursor = self._window(run, cursor, limit)
+        while options["follow"]:
+            ended = Run.objects.get(pk=run.pk).terminal  # asked first, so that no last line is missed
+            cursor = self._window(run, cursor, limit)
+            if ended:
+                break
+            time.sleep(_FOLLOW_S)
+        return Exit.DONE
+
+    def _window(self, run: Run, cursor: int, limit: int) -> int:
+        window = read_log(run, cursor=cursor, limit=limit)
+        if window.lines and window.lines[0].seq > cursor:
+            self.output.line(f"({window.lines[0].seq - cursor} older lines were dropped)")
+        for line in window.lines:
+            self.output.line(f"{line.at:%H:%M:%S} {line.source} {line.text}{' (cut)' if line.cut else ''}")
+        document = {"run": run.key, "next_cursor": window.next_cursor, "dropped": window.dropped}
+        self.output.json("benchsite.logs/v1", {**document, "lines": [_line(line) for line in window.lines]})
+        return window.next_cursor
+
+
+def _line(line: LogLine) -> dict[str, Any]:
+    at = line.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"seq": line.seq, "at": at, "source": line.source, "text": line.text, "cut": line.cut}

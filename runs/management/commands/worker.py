@@ -1,0 +1,46 @@
+"""Serves this host's queue: recovers first, then executes one run at a time; TERM drains."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from runs.locks import report_of
+from runs.management.output import Exit, SiteCommand
+from runs.models import Worker
+from runs.refusals import BadInput
+
+
+class Command(SiteCommand):
+    help = "Run this host's worker. --report only proves and stores what the host can enforce."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--name", default=settings.WORKER_NAME, help="name of this host's worker")
+        parser.add_argument("--burst", action="store_true", help="stop when the queue is empty")
+        parser.add_argument("--report", action="store_true", help="store the capability report and stop")
+        parser.add_argument("--no-report", action="store_true", help="do not renew the report at the start")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        from runs.engine import worker  # only workers import the engine
+
+        if options["report"]:
+            return self._report(worker.report_capabilities(options["name"]))
+        try:
+            worker.serve(options["name"], burst=options["burst"], report=not options["no_report"])
+        except worker.AlreadyServed as error:
+            raise BadInput(error.sentence, code=error.code) from error
+        return Exit.DONE
+
+    def _report(self, row: Worker) -> Exit:
+        report = report_of(row)
+        reachable = bool(report.get("engine"))
+        self.output.line(f"worker {row.name} on {row.host}: capabilities {row.capability_sha256}")
+        for limit in report.get("limits", []):
+            word = "enforced" if limit["enforced"] else "NOT enforced"
+            self.output.line(f"{limit['name']}: {word} by {limit['mechanism']}")
+        if not reachable:
+            self.output.line(str((report.get("engine_problem") or {}).get("sentence", "")))
+        document = {"worker": row.name, "capability_sha256": row.capability_sha256, "report": report}
+        self.output.json("benchsite.worker/v1", document)
+        return Exit.DONE if reachable else Exit.BLOCKED

@@ -1,0 +1,186 @@
+"""What does a command print, and with which code does it exit? Shared by every command (issue 7.1).
+
+Results go to stdout: lines in a pipe, tables on a terminal, one JSON document with ``--json``. Errors go to
+stderr.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
+from django.core.management.base import BaseCommand, CommandParser
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runs.access import Role
+from runs.documents.problems import DocumentError
+from runs.lifecycle import IllegalMove
+from runs.models import Cleanup, Run, Verdict
+from runs.refusals import BadInput, Blocked, Refusal, UnknownName
+
+CLI_USER = "cli"
+
+
+class Exit(IntEnum):
+    """The exit codes of every command."""
+
+    DONE = 0  # passed, or done
+    FAILED = 1  # evaluated and failed
+    BAD_INPUT = 2
+    BLOCKED = 3  # by the preflight, or because something changed
+    ERROR = 4  # error or incomplete
+    CANCELLED = 5
+    CLEANUP_FAILED = 6
+
+
+_OF_VERDICT = {
+    Verdict.PASSED: Exit.DONE,
+    Verdict.FAILED: Exit.FAILED,
+    Verdict.INCOMPLETE: Exit.ERROR,
+    Verdict.ERROR: Exit.ERROR,
+    Verdict.CANCELLED: Exit.CANCELLED,
+}
+
+
+def exit_of(run: Run) -> Exit:
+    """A run's exit code. What was left behind weighs more than the verdict: somebody has to act."""
+    if not run.terminal or run.verdict is None:
+        return Exit.DONE
+    return Exit.CLEANUP_FAILED if run.cleanup == Cleanup.FAILED else _OF_VERDICT[Verdict(run.verdict)]
+
+
+def inert(text: str) -> str:
+    """Text for a terminal, without the control characters that could steer it."""
+    return "".join(_shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    point = ord(character)
+    return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
+
+
+class Printer:
+    """Writes a command's results to ``out`` and its errors to ``err``."""
+
+    def __init__(self, out: Any, err: Any, *, as_json: bool) -> None:
+        self.out, self.err, self.as_json = out, err, as_json
+        self.on_terminal = bool(getattr(out, "isatty", bool)())
+
+    def line(self, text: str) -> None:
+        """One line of plain text; nothing with ``--json``."""
+        if not self.as_json:
+            self.out.write(inert(text) + "\n")
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A table on a terminal, tab-separated lines in a pipe, nothing with ``--json``."""
+        cells = [[inert(str(cell)) for cell in row] for row in rows]
+        if self.as_json:
+            return
+        if not self.on_terminal:
+            for row in cells:
+                self.out.write("\t".join(row) + "\n")
+            return
+        table = Table(*headings, box=None, pad_edge=False)
+        for row in cells:
+            table.add_row(*[Text(cell) for cell in row])
+        Console(file=self.out, highlight=False, markup=False).print(table)
+
+    def json(self, schema: str, document: dict[str, Any]) -> None:
+        """The command's one JSON document; nothing without ``--json``."""
+        if self.as_json:
+            self.out.write(json.dumps({"schema": schema, **document}, ensure_ascii=True) + "\n")
+
+    def error(self, code: str, sentence: str, exit_code: Exit, extra: dict[str, Any]) -> None:
+        """A refusal: the sentence on stderr, and with ``--json`` its document on stdout."""
+        self.err.write(f"{inert(sentence)}\n")
+        document = {"code": code, "sentence": sentence, "exit_code": int(exit_code), **extra}
+        self.json("benchsite.error/v1", document)
+
+
+class SiteCommand(BaseCommand):
+    """A command with ``--json``, ``--user``, typed errors and the shared exit codes; subclasses define
+    ``act``."""
+
+    requires_migrations_checks = False
+    output: Printer
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parser.add_argument("--user", default=CLI_USER, help="act with this user's permissions")
+        self.add_own_arguments(parser)
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        """The command's own arguments."""
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        """Do it, print to ``self.output``, return the exit code."""
+        raise NotImplementedError
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        out, err = getattr(self.stdout, "_out", self.stdout), getattr(self.stderr, "_out", self.stderr)
+        self.output = Printer(out, err, as_json=options["json"])
+        try:
+            code = self.act(acting_user(options["user"]), options)
+        except (Refusal, DocumentError, IllegalMove, PermissionDenied) as error:
+            code = self._refused(error)
+        except KeyboardInterrupt:
+            self.output.error("command.interrupted", "Stopped waiting; a run goes on.", Exit.ERROR, {})
+            code = Exit.ERROR
+        if code != Exit.DONE:
+            sys.exit(int(code))
+
+    def _refused(self, error: Exception) -> Exit:
+        code = exit_of_error(error)
+        name = str(getattr(error, "code", "access.refused"))
+        sentence = str(getattr(error, "sentence", error))
+        extra: dict[str, Any] = {}
+        if isinstance(error, DocumentError):
+            extra = {"problems": [problem.as_json() for problem in error.problems]}
+        elif isinstance(error, Blocked):
+            extra = {"checks": error.checks}
+        self.output.error(name, sentence, code, extra)
+        return code
+
+
+def exit_of_error(error: Exception) -> Exit:
+    """Bad input, missing permission and unknown ids are 2; whatever blocks a start is 3."""
+    if isinstance(error, BadInput | DocumentError | IllegalMove | PermissionDenied):
+        return Exit.BAD_INPUT
+    return Exit.BLOCKED
+
+
+def acting_user(name: str) -> User:
+    """The user a command acts for. ``cli`` is made on first use: a local operator who cannot log in."""
+    if name == CLI_USER:
+        user, created = User.objects.get_or_create(username=CLI_USER)
+        if created:
+            user.set_unusable_password()
+            user.save()
+            user.groups.set(Group.objects.filter(name=Role.OPERATOR.value))
+        return user
+    found = User.objects.filter(username=name, is_active=True).first()
+    if found is None:
+        known = User.objects.filter(is_active=True).values_list("username", flat=True)
+        raise UnknownName("user", name, known, "Add one in the admin.")
+    return found
+
+
+def run_by_key(key: str) -> Run:
+    """The run whose id is ``key``, or begins with it (8 hex characters or more). Raises ``BadInput``."""
+    short = key.replace("-", "").lower()
+    if not 8 <= len(short) <= 32 or set(short) - set("0123456789abcdef"):
+        raise BadInput(f"{key!r} is no run id; give 8 to 32 hexadecimal characters.", code="input.bad_run_id")
+    least, most = short.ljust(32, "0"), short.ljust(32, "f")
+    related = ("profile", "bundle", "endpoint", "worker")
+    found = list(Run.objects.select_related(*related).filter(pk__gte=least, pk__lte=most)[:2])
+    if len(found) != 1:
+        what = "There is no such run" if not found else "Several runs begin like this; give more characters"
+        raise BadInput(f"{what}: {key}", code="input.unknown_run")
+    return found[0]

@@ -1,0 +1,120 @@
+"""How is a run told in a terminal and in JSON? One shape for start, status, cancel and cleanup."""
+
+from datetime import datetime
+from typing import Any
+
+from runs.management.output import exit_of
+from runs.models import OwnedResource, Run, Trial
+
+RUN_SCHEMA = "benchsite.run/v1"
+_BUCKETS = ("requested", "evaluated", "passed", "failed", "error", "cancelled")
+
+
+def counts_of(run: Run) -> dict[str, int]:
+    """The six counts, which always add up once the run has ended."""
+    return {name: getattr(run, f"count_{name}") for name in _BUCKETS}
+
+
+def count_strip(run: Run) -> str:
+    """The counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0
+    cancelled``."""
+    c = counts_of(run)
+    ended = c["evaluated"] + c["error"] + c["cancelled"]
+    rest = "" if ended == c["requested"] else f" + {c['requested'] - ended} not ended"
+    graded = f"{c['evaluated']} evaluated ({c['passed']} passed + {c['failed']} failed)"
+    return f"{c['requested']} requested = {graded} + {c['error']} error + {c['cancelled']} cancelled{rest}"
+
+
+def state_line(run: Run) -> str:
+    """Where the run is, in one line: state, stage, trial; or verdict and cleanup."""
+    if run.terminal:
+        return f"run {run.key} {run.state}: verdict {run.verdict}, cleanup {run.cleanup}"
+    trial = f" {run.stage_trial}" if run.stage_trial else ""
+    stage = "" if run.stage == run.state else f", {run.stage}{trial}"
+    asked = ", cancellation asked for" if run.cancel_requested_at else ""
+    return f"run {run.key} {run.state}{stage}{asked}"
+
+
+def trial_rows(run: Run) -> list[list[object]]:
+    """Rows for a table: ordinal, task, result, code, reward, steps."""
+    return [
+        [trial.ordinal, trial.task_name, trial.bucket or trial.stage or "waiting", trial.failure_code or "-",
+         "not graded" if trial.reward is None else trial.reward,
+         "not recorded" if trial.steps is None else trial.steps]
+        for trial in run.trials.all()
+    ]  # fmt: skip
+
+
+TRIAL_HEADINGS = ("#", "task", "result", "code", "reward", "steps")
+
+
+def run_json(run: Run, *, private: bool = False) -> dict[str, Any]:
+    """The run as documented for ``--json`` (schema ``benchsite.run/v1``); ``private`` adds owned ids."""
+    document: dict[str, Any] = {
+        "run": run.key,
+        "state": run.state,
+        "stage": run.stage,
+        "stage_trial": run.stage_trial,
+        "verdict": run.verdict,
+        "cleanup": run.cleanup,
+        "counts": counts_of(run),
+        "suite": run.suite,
+        "profile": run.profile.name,
+        "bundle": {"name": run.bundle.name, "revision": run.bundle.revision},
+        "endpoint": {"name": run.endpoint.name, "version": run.endpoint.version},
+        "worker": run.worker.name,
+        "spec_sha256": run.spec_sha256,
+        "created_at": _time(run.created_at),
+        "created_by": run.created_by_name,
+        "started_at": _time(run.claimed_at),
+        "ended_at": _time(run.ended_at),
+        "cancel_requested_at": _time(run.cancel_requested_at),
+        "failure": _failure(run),
+        "trials": [_trial(trial) for trial in run.trials.all()],
+        "exit_code": int(exit_of(run)) if run.terminal else None,
+    }
+    if private:
+        document["owned"] = [_resource(resource) for resource in run.resources.all()]
+    return document
+
+
+def _failure(run: Run) -> dict[str, str] | None:
+    if not run.failure_code:
+        return None
+    return {"stage": run.failure_stage, "class": run.failure_class, "code": run.failure_code}
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "ordinal": trial.ordinal,
+        "task": trial.task_name,
+        "checksum": trial.task_checksum,
+        "trial_uuid": None if trial.trial_uuid is None else str(trial.trial_uuid),
+        "bucket": trial.bucket,
+        "class": trial.failure_class or None,
+        "code": trial.failure_code or None,
+        "reward": trial.reward,
+        "steps": trial.steps,
+        "prompt_tokens": trial.prompt_tokens,
+        "completion_tokens": trial.completion_tokens,
+        "started_at": _time(trial.started_at),
+        "ended_at": _time(trial.ended_at),
+        "badges": trial.badges,
+    }
+
+
+def _resource(resource: OwnedResource) -> dict[str, Any]:
+    return {
+        "kind": resource.kind,
+        "role": resource.role,
+        "trial": resource.trial,
+        "id": resource.resource_id,
+        "stage": resource.stage,
+        "outcome": resource.outcome,
+        "detail": resource.detail,
+        "left": resource.left,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

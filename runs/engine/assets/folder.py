@@ -15,8 +15,8 @@ class AssetFolder:
         return self.root / "harness"
 
     @property
-    def harness_pointer(self) -> Path:
-        """Names the current environment: the key of a folder in `harness`."""
+    def harness_lock(self) -> Path:
+        """The lock of the current environment, which is the folder in `harness` named by its key."""
         return self.root / "harness.json"
 
     @property

@@ -1,9 +1,12 @@
 """Which page of the evidence app answers which address?"""
 
-from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
-def todo(request: HttpRequest, **_) -> HttpResponse: return HttpResponse("")
+
+
+def todo(request: HttpRequest, **_) -> HttpResponse:
+    return HttpResponse("")
+
 
 urlpatterns = [
     path("runs/compare/", todo, name="compare"),

@@ -101,10 +101,7 @@ def _bars(clock: Clock, stretches: Iterable[Stretch]) -> SafeString:
     return format_html_join(
         "",
         '<rect class="f-{}" x="{}" y="5" width="{}" height="10" rx="1"/>',
-        (
-            (part.kind, f"{clock.x(part.start):.1f}", f"{_wide(clock, part):.1f}")
-            for part in stretches
-        ),
+        ((part.kind, f"{clock.x(part.start):.1f}", f"{_wide(clock, part):.1f}") for part in stretches),
     )
 
 
@@ -112,7 +109,9 @@ def _wide(clock: Clock, part: Stretch) -> float:
     return max(clock.x(part.start + part.seconds) - clock.x(part.start), _THINNEST)
 
 
-def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, str] | None = None) -> SafeString:
+def timeline(
+    stretches: Sequence[Stretch], *, label: str, limit: tuple[float, str] | None = None
+) -> SafeString:
     """The stages of one trial over the whole width, in seconds from its start; a reached limit has its line."""
     longest = max([part.start + part.seconds for part in stretches] + [limit[0] if limit else 0.0, 1.0])
     clock = Clock.over(longest)
@@ -174,7 +173,9 @@ def share(shares: Iterable[Share], label: str, height: int = 12) -> SafeString:
 def strip(shares: Iterable[Share], label: str) -> SafeString:
     """The outcome bar of one run in a list, small and framed."""
     bars = format_html_join(
-        "", '<rect class="f-{}" x="{}" width="{}" height="12"/>', ((part.kind, part.x, part.width) for part in shares)
+        "",
+        '<rect class="f-{}" x="{}" width="{}" height="12"/>',
+        ((part.kind, part.x, part.width) for part in shares),
     )
     return format_html(
         '<svg class="strip" width="96" height="12" role="img" aria-label="{}">{}</svg>', label, bars

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from runs.views import catalogue, previews, run_actions, run_list, run_page, workers
+from runs.views import bundles, catalogue, previews, run_actions, run_list, run_page, workers
 
 
 class KeyConverter:
@@ -32,8 +32,10 @@ urlpatterns = [
     path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
     path("profiles/", catalogue.profiles, name="profiles"),
     path("profiles/<int:pk>/", catalogue.profile, name="profile"),
-    path("bundles/", catalogue.bundles, name="bundles"),
-    path("bundles/<str:name>/<int:revision>/", catalogue.bundle, name="bundle"),
+    path("bundles/", bundles.bundles, name="bundles"),
+    path("bundles/<str:name>/<int:revision>/", bundles.bundle, name="bundle"),
+    path("bundles/<str:name>/<int:revision>/review/", bundles.review, name="bundle_review"),
+    path("bundles/<str:name>/<int:revision>/retire/", bundles.retire, name="bundle_retire"),
     path("endpoints/", catalogue.endpoints, name="endpoints"),
     path("endpoints/<str:name>/<int:version>/", catalogue.endpoint, name="endpoint"),
     path("workers/", workers.workers, name="workers"),

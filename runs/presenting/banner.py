@@ -109,7 +109,8 @@ def _ended(run: "Run", situation: Situation) -> str:
     if not counts.error:
         return f"{_all(counts)} evaluated, but this run may not count as a pass."
     was = "was" if counts.error == 1 else "were"
-    subject = f"{words.opened(words.spelled(counts.error))} of {words.counted(counts.requested, 'trial')}"
+    noun = "trial" if counts.requested == 1 else "trials"
+    subject = f"{words.opened(words.spelled(counts.error))} of {words.spelled(counts.requested)} {noun}"
     return f"{subject} {was} not graded, so this run neither passed nor failed."
 
 
@@ -129,13 +130,19 @@ def _cancelled(run: "Run", counts: Counts) -> str:
 def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
     known = CODES.get(run.failure_code)
     if known and "{" not in known.sentence:
-        sentence = known.sentence.removesuffix(" The trial was not evaluated and counts neither as passed nor as failed.")
+        sentence = known.sentence.removesuffix(
+            " The trial was not evaluated and counts neither as passed nor as failed."
+        )
     elif run.state == RunState.INTERRUPTED:
         sentence = "The worker was lost while it executed this run."
     else:
         stage = run.failure_stage or run.stage
         sentence = f"The run could not be carried out: it ended in its {stage} stage."
-    graded = "no trial was graded" if not counts.evaluated else f"{words.counted(counts.evaluated, 'trial')} had been graded"
+    graded = (
+        "no trial was graded"
+        if not counts.evaluated
+        else f"{words.counted(counts.evaluated, 'trial')} had been graded"
+    )
     return f"{sentence} {words.opened(graded)}."
 
 

@@ -94,7 +94,14 @@ def strip(counts: Counts) -> list[Cell]:
     """The cells in their fixed order, with the signs that make them a sum."""
     cells = [
         Cell("", "", "Requested", counts.requested, "trials in the confirmed spec"),
-        Cell("", "=", "Evaluated", counts.evaluated, "the agent ran and a separate verifier graded", graded=True),
+        Cell(
+            "",
+            "=",
+            "Evaluated",
+            counts.evaluated,
+            "the agent ran and a separate verifier graded",
+            graded=True,
+        ),
         Cell("passed", "(", "Passed", counts.passed, "graded with reward 1", graded=True),
         Cell("failed", "+", "Failed", counts.failed, "graded with reward 0", graded=True),
         Cell("error", ") +", "Error", counts.error, "not graded, the reason is named"),
@@ -153,7 +160,9 @@ def _floor_words(counts: Counts, floor: float | None) -> str:
     return "reached" if counts.passed / counts.evaluated >= floor else "missed"
 
 
-def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str) -> list[Gate]:
+def gates(
+    counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str
+) -> list[Gate]:
     """The four conditions of a pass (design 5), each held, open, not applied or still to come.
 
     ``integrity`` None is unknown; ``cleanup`` is pending, clean or failed; ``owned`` its numbers in words.

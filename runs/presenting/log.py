@@ -42,6 +42,7 @@ def log(run: "Run", newest_first: "list[LogLine]", *, everything: bool) -> Log:
     kept = run.log_next - run.log_dropped
     shown = newest_first if everything else newest_first[:SHOWN]
     rows = [
-        LogRow(line.at, words.visible(line.source), words.visible(line.text), line.cut) for line in reversed(shown)
+        LogRow(line.at, words.visible(line.source), words.visible(line.text), line.cut)
+        for line in reversed(shown)
     ]
     return Log(rows=rows, dropped=run.log_dropped, hidden=max(0, kept - len(rows)), kept=kept)

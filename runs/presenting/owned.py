@@ -96,6 +96,4 @@ def _statement(left: int) -> str:
     if not left:
         return "Retry looks again for what this run created. It runs no trial again and changes no result."
     these = "this one" if left == 1 else f"these {words.spelled(left)}"
-    return (
-        f"Retry removes {these} by exact id, after all labels match. It runs no trial again and changes no result."
-    )
+    return f"Retry removes {these} by exact id, after all labels match. It runs no trial again and changes no result."

@@ -106,7 +106,11 @@ def _stops(run: "Run", panel: Owned) -> list[str]:
 
 def _keeps(run: "Run") -> list[str]:
     graded = run.count_evaluated
-    keeps = [f"the result of {words.counted(graded, 'trial')} and all evidence so far"] if graded else ["all evidence so far"]
+    keeps = (
+        [f"the result of {words.counted(graded, 'trial')} and all evidence so far"]
+        if graded
+        else ["all evidence so far"]
+    )
     rest = run.count_requested - graded - run.count_error - run.count_cancelled
     if rest:
         count = "counts" if rest == 1 else "count"

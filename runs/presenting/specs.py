@@ -72,7 +72,12 @@ def pins(spec: dict[str, Any], reviewed: str = "") -> list[Pin]:
             for role in ("agent", "verifier", "gateway")
         ],
         Pin("Endpoint", _endpoint(spec), "", _credential(spec)),
-        Pin("Worker", str(get(spec, "worker.name") or ""), _sha(spec, "worker.capability_sha256"), "capability report"),
+        Pin(
+            "Worker",
+            str(get(spec, "worker.name") or ""),
+            _sha(spec, "worker.capability_sha256"),
+            "capability report",
+        ),
     ]
 
 
@@ -84,13 +89,21 @@ def _sha(spec: dict[str, Any], path: str) -> str:
 def _endpoint(spec: dict[str, Any]) -> str:
     record = get(spec, "endpoint") or {}
     route = {"direct": "direct route", "host-gateway": "by the host gateway"}.get(record.get("route"), "")
-    parts = [f"{record.get('name')} version {record.get('version')}", record.get("base_url"), f"alias {record.get('model')}"]
+    parts = [
+        f"{record.get('name')} version {record.get('version')}",
+        record.get("base_url"),
+        f"alias {record.get('model')}",
+    ]
     return ", ".join(str(part) for part in (*parts, route) if part)
 
 
 def _credential(spec: dict[str, Any]) -> str:
     credential = get(spec, "endpoint.credential") or {}
-    scripted = "; a scripted endpoint: it proves the adapter, never a model" if get(spec, "endpoint.scripted") else ""
+    scripted = (
+        "; a scripted endpoint: it proves the adapter, never a model"
+        if get(spec, "endpoint.scripted")
+        else ""
+    )
     match credential.get("kind"):
         case "env":
             text = f"credential from the variable {credential.get('name')} of the worker, never in the agent's container"
@@ -109,13 +122,24 @@ def limits(spec: dict[str, Any]) -> list[Fact]:
     storage = sum(value for value in (agent.get("tmpfs") or {}).values() if isinstance(value, int))
     return [
         Fact("Whole run", _seconds(values.get("run_s")), note="the worker's clock"),
-        Fact("Each trial", _seconds(values.get("trial_s")), note="the worker's clock, set-up and grading included"),
+        Fact(
+            "Each trial",
+            _seconds(values.get("trial_s")),
+            note="the worker's clock, set-up and grading included",
+        ),
         Fact("Agent, each task", _seconds(values.get("agent_s")), note="harness and worker's clock"),
         Fact("Verifier, each task", _seconds(values.get("verifier_s")), note="harness and worker's clock"),
         Fact("Steps, each task", _plain(controls.get("max_steps")), note="the agent's own count"),
         Fact("Output, each request", _plain(controls.get("max_completion_tokens")), "tokens", "the gateway"),
-        Fact("Tries, each task", _plain(controls.get("max_attempts")), "no retry", "harness, config compared"),
-        Fact("At the same time", _plain(controls.get("max_concurrent_trials")), "trial", "harness, config compared"),
+        Fact(
+            "Tries, each task", _plain(controls.get("max_attempts")), "no retry", "harness, config compared"
+        ),
+        Fact(
+            "At the same time",
+            _plain(controls.get("max_concurrent_trials")),
+            "trial",
+            "harness, config compared",
+        ),
         Fact("CPU", _plain(agent.get("cpus")), note="the engine"),
         Fact("Memory", words.size(agent.get("memory_bytes")), note="the engine"),
         Fact("Processes", _plain(agent.get("pids")), note="the engine"),

@@ -16,7 +16,14 @@ _STAGE_SENTENCES = {
     "verifier": "A separate verifier grades what the agent left.",
 }
 _COUNTS_NEITHER = " The trial was not evaluated and counts neither as passed nor as failed."
-NOTABLE = ("step_limit_reached", "command_limit_hit", "oom_kills", "pids_limit_hit", "tmpfs_full", "graded_after_limit")
+NOTABLE = (
+    "step_limit_reached",
+    "command_limit_hit",
+    "oom_kills",
+    "pids_limit_hit",
+    "tmpfs_full",
+    "graded_after_limit",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Row:
     tokens: str
     cost: str
     took: str
-    started: bool
+    ended: bool
     aloud: str
 
 
@@ -67,7 +74,7 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
         tokens=tokens(trial),
         cost=cost(trial),
         took=_took(trial, seconds),
-        started=trial.started_at is not None,
+        ended=trial.started_at is not None and bool(trial.bucket),
         aloud=_aloud(stretches),
     )
 
@@ -79,12 +86,20 @@ def sentence(trial: "Trial", run: "Run") -> str:
     if trial.bucket == "failed":
         return "The agent ended and a separate verifier graded its work with reward 0."
     if trial.bucket == "cancelled":
-        return "Stopped before it was graded." if trial.started_at else "Never started: the run was cancelled before."
+        return (
+            "Stopped before it was graded."
+            if trial.started_at
+            else "Never started: the run was cancelled before."
+        )
     if trial.bucket == "error":
         return code_sentence(trial.failure_code)
     if trial.started_at and run.active:
         return _STAGE_SENTENCES.get(trial.stage, "Started.")
-    return "Starts when the trial before it has ended." if trial.ordinal > 1 else "Starts when the run is prepared."
+    return (
+        "Starts when the trial before it has ended."
+        if trial.ordinal > 1
+        else "Starts when the run is prepared."
+    )
 
 
 def code_sentence(code: str, values: dict[str, Any] | None = None) -> str:

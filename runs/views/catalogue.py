@@ -1,3 +1,94 @@
+"""Which profiles and endpoints are known, and what do they fix?"""
+
+import json
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
-def profiles(request: HttpRequest) -> HttpResponse: return HttpResponse("")
-profile=bundles=bundle=endpoints=endpoint=profiles
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from runs import access, svg
+from runs.models import Endpoint, Profile, Run
+from runs.presenting import models_table
+from runs.presenting.run_rows import run_row
+from runs.views.overview import history
+from runs.views.run_list import listed
+
+_RECENT = 10
+_FOR_HISTORY = 200
+_CONTENT_LIMIT = 20_000
+
+
+@require_safe
+def profiles(request: HttpRequest) -> HttpResponse:
+    access.require(request.user, access.VIEW)
+    return render(request, "runs/profiles.html", {"profiles": Profile.objects.defer("document", "source")})
+
+
+@require_safe
+def profile(request: HttpRequest, pk: int) -> HttpResponse:
+    found = access.profile_or_404(request.user, pk)
+    runs = list(listed().filter(profile=found)[:_FOR_HISTORY])
+    context = {
+        "profile": found,
+        "document": _pretty(found.document),
+        "suites": _suites(found.document),
+        "models": [(row, history(row)) for row in models_table.model_rows(runs)],
+        "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
+    }
+    return render(request, "runs/profile.html", context)
+
+
+@require_safe
+def endpoints(request: HttpRequest) -> HttpResponse:
+    access.require(request.user, access.VIEW)
+    found = Endpoint.objects.defer("record").order_by("-active", "name", "-version")
+    return render(request, "runs/endpoints.html", {"endpoints": found})
+
+
+@require_safe
+def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    found = access.endpoint_or_404(request.user, name, version)
+    runs = list(listed().filter(endpoint__name=name)[:_RECENT])
+    context = {
+        "endpoint": found,
+        "credential": _credential(found.record),
+        "versions": Endpoint.objects.filter(name=name).defer("record"),
+        "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
+        "used": Run.objects.filter(endpoint=found).count(),
+        "may_start": access.may(request.user, access.START) and found.active,
+    }
+    return render(request, "runs/endpoint.html", context)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _pretty(document: str) -> str:
+    return json.dumps(_object(document), indent=2, sort_keys=True)[:_CONTENT_LIMIT]
+
+
+def _suites(document: str) -> list[tuple[str, str]]:
+    """Each suite with its cases in a few words."""
+    suites = _object(document).get("suites")
+    rows = []
+    for name, suite in suites.items() if isinstance(suites, dict) else ():
+        cases = suite.get("cases") if isinstance(suite, dict) else None
+        count = len(cases) if isinstance(cases, list) else cases
+        rows.append((str(name), f"{count} cases" if count is not None else "cases not named"))
+    return rows
+
+
+def _credential(record: str) -> str:
+    credential = _object(record).get("credential") or {}
+    match credential.get("kind"):
+        case "env":
+            return f"the worker's environment variable {credential.get('name')}"
+        case "file":
+            return f"the worker's file {credential.get('name')}"
+    return ""

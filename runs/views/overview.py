@@ -1,10 +1,95 @@
 """What needs somebody, what runs now, how do the models do?"""
 
+from typing import Any
+
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
+
+from runs import access, svg
+from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, RunState, TaskBundle, Worker
+from runs.presenting import attention, marks, models_table, run_head, specs, words
+from runs.presenting.banner import counts_of
+from runs.presenting.run_rows import run_row
+from runs.presenting.workers import worker_row
+from runs.views.run_list import listed
+
+_NOTES = 6
+_RECENT = 8
+_FOR_MODELS = 200
 
 
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    return render(request, "runs/overview.html", {})
+    if not access.may(request.user, access.VIEW):
+        return render(request, "runs/no_role.html")
+    now = timezone.now()
+    runs = list(listed().select_related("worker")[:_FOR_MODELS])
+    active = list(Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker"))
+    workers = _workers()
+    context: dict[str, Any] = {
+        "now": now,
+        "notes": _notes(active, workers),
+        "running": [_now(run) for run in active],
+        "queued": Run.objects.filter(state=RunState.QUEUED).count(),
+        "models": [(row, history(row)) for row in models_table.model_rows(runs)],
+        "recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
+        "workers": [worker_row(worker, now) for worker in workers],
+        "may_start": access.may(request.user, access.START),
+    }
+    return render(request, "runs/overview.html", context)
+
+
+def history(row: models_table.ModelRow) -> SafeString:
+    """The run-over-run picture of one model."""
+    beats = []
+    for run in row.runs:
+        mark = marks.of_run(run)
+        title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {run.count_passed} of {run.count_evaluated} evaluated passed"
+        beats.append(svg.Beat(mark.kind, reverse("run", args=[run.key]), title))
+    return svg.history(beats, row.aloud)
+
+
+def _workers() -> list[Worker]:
+    waiting = Count("runs", filter=Q(runs__state=RunState.QUEUED))
+    active = Count("runs", filter=Q(runs__state__in=ACTIVE_STATES))
+    return list(Worker.objects.annotate(waiting=waiting, active_runs=active))
+
+
+def _notes(active: list[Run], workers: list[Worker]) -> list[attention.Note]:
+    now = timezone.now()
+    notes = [attention.silent(run, now) for run in active if attention.is_silent(run, now)]
+    unclean = (
+        Run.objects.filter(cleanup=Cleanup.FAILED)
+        .select_related("worker")
+        .annotate(left=Count("resources", filter=~Q(resources__outcome__in=["removed", "absent"])))
+        .only("id", "cleanup_attempts", "worker__name", "created_at")
+    )
+    notes += [attention.left_behind(run, run.left) for run in unclean[:_NOTES]]
+    notes += [attention.unseen(worker, now, worker.waiting) for worker in workers if not worker.alive]  # type: ignore[attr-defined]
+    drafts = TaskBundle.objects.filter(status=BundleStatus.CERTIFIED).defer("manifest", "certification")
+    notes += [attention.to_review(bundle) for bundle in drafts[:_NOTES]]
+    return notes
+
+
+def _now(run: Run) -> dict[str, Any]:
+    """One run that is being executed, with how far it is."""
+    counts = counts_of(run)
+    done = counts.requested - counts.rest
+    spec = specs.read(run.spec)
+    used = words.between(run.claimed_at, timezone.now()) or 0.0
+    most = specs.run_limit_s(spec)
+    return {
+        "head": run_head.head(run, spec),
+        "mark": marks.of_run(run),
+        "trials": f"{done} of {counts.requested}",
+        "trials_meter": svg.meter(done / counts.requested if counts.requested else 0, "now"),
+        "time": f"{words.duration(used)} of {words.duration(most)}",
+        "time_meter": svg.meter(used / most if most else 0, "now"),
+        "rate": f"{counts.passed} of {counts.evaluated}" if counts.evaluated else "",
+        "stage": run.get_stage_display(),
+    }

@@ -13,15 +13,15 @@ from typing import Any
 import time_machine
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
-from model_bakery import baker
 
+from runs import locks, preview, registry, reviewing
+from runs.documents import packaged
 from runs.models import (
     AuditEntry,
     AuditKind,
     BundleStatus,
     Cleanup,
     Endpoint,
-    HarnessLock,
     LogLine,
     OwnedResource,
     Profile,
@@ -35,7 +35,6 @@ from runs.models import (
     Worker,
 )
 
-TASKS = ("config-merge", "ledger-totals", "file-tree")
 PASSWORD = "a long enough password"
 
 
@@ -68,49 +67,24 @@ def person(name: str, *roles: str, staff: bool = False) -> User:
 
 
 def site() -> Site:
-    worker = baker.make(
-        Worker,
-        name="worker-1",
-        host="bench-1.internal",
-        heartbeat_at=timezone.now(),
-        reported_at=timezone.now() - timedelta(minutes=3),
-        capability_sha256=digest("capabilities"),
-        report="{}",
-    )
-    profile = baker.make(
-        Profile,
+    """The packaged profile and bundle, two endpoints, a worker that enforces all but two limits, five people."""
+    admin = person("admin-1", "admin", staff=True)
+    worker = _worker()
+    profile = registry.store_profile((packaged.ENVIRONMENT_SMOKE / "profile.json").read_bytes(), user=admin)
+    manifest = (packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes()
+    bundle = reviewing.install_packaged(
+        manifest,
         name="environment-smoke",
-        schema="anvil-serving.benchmark-profile/v2",
-        description="Three small tasks that show whether an agent, a gateway and a verifier work together.",
-        document="{}",
-        source=b"{}",
-        content_sha256=digest("profile"),
-        file_sha256=digest("profile file"),
-        startable=True,
-        created_by_name="admin-1",
-    )
-    bundle = baker.make(
-        TaskBundle,
-        name="environment-smoke",
-        revision=4,
-        manifest="{}",
-        manifest_sha256=digest("manifest"),
-        location="packaged:environment-smoke",
-        status=BundleStatus.REVIEWED,
-        certified_at=timezone.now() - timedelta(days=9),
-        reviewed_at=timezone.now() - timedelta(days=8),
-        reviewed_by_name="reviewer-1",
-        created_by_name="admin-1",
-    )
-    baker.make(
-        HarnessLock, worker=worker, lock_sha256=digest("lock"), tree_sha256=digest("tree"), document="{}", current=True
+        certification={"passed": True},
+        reviewed_by="reviewer-1",
+        note="Packaged with benchsite.",
     )
     return Site(
         viewer=person("viewer-1", "viewer"),
         operator=person("operator-1", "operator"),
         other_operator=person("operator-2", "operator"),
         reviewer=person("reviewer-1", "reviewer", staff=True),
-        admin=person("admin-1", "admin", staff=True),
+        admin=admin,
         worker=worker,
         profile=profile,
         bundle=bundle,
@@ -119,92 +93,115 @@ def site() -> Site:
     )
 
 
-def endpoint(name: str, model: str, version: int = 1, *, scripted: bool = False) -> Endpoint:
-    return baker.make(
-        Endpoint,
-        name=name,
-        version=version,
-        record="{}",
-        record_sha256=digest(f"{name}{version}"),
-        base_url=f"https://{name}.internal/v1",
-        host=f"{name}.internal",
-        model=model,
-        served_model="",
-        route="direct",
-        scripted=scripted,
-        active=True,
-        created_by_name="admin-1",
+def _worker() -> Worker:
+    name, not_enforced = "worker-1", ("core",)
+    limits = [
+        {"name": limit, "enforced": limit not in not_enforced, "mechanism": mechanism, "detail": ""}
+        for limit, mechanism in _LIMITS.items()
+    ]
+    report = {
+        "schema": "benchsite.capabilities/v1",
+        "worker": name,
+        "host": "bench-1.internal",
+        "platform": "Linux x86_64",
+        "python": "3.12.1",
+        "network_namespace": False,
+        "assets": {},
+        "engine": {
+            "version": "20.10.24",
+            "api": "1.41",
+            "cgroup_version": "1",
+            "cgroup_driver": "cgroupfs",
+            "storage_driver": "overlay2",
+            "kernel": "5.15.0",
+            "system": "Debian GNU/Linux 12",
+            "architecture": "x86_64",
+            "cpus": 8,
+            "memory_bytes": 25_200_000_000,
+        },
+        "engine_problem": None,
+        "limits": limits,
+    }
+    worker = locks.record_report(
+        name, report, capability_sha256=digest("capabilities"), host="bench-1.internal"
+    )
+    Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now())
+    locks.record_harness_lock(name, _HARNESS)
+    recipes = json.loads((packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes())["images"]
+    images = {
+        role: {"image_id": f"sha256:{digest(role)}", "recipe_sha256": entry["recipe_sha256"], "layers": []}
+        for role, entry in recipes.items()
+    }
+    locks.record_image_locks(name, images)
+    return Worker.objects.get(pk=worker.pk)
+
+
+_LIMITS = {
+    "cpu": "cgroup v1 CPU quota",
+    "memory": "cgroup v1 memory limit without extra swap",
+    "pids": "cgroup v1 pids limit",
+    "nofile": "RLIMIT_NOFILE",
+    "storage": "sized tmpfs",
+    "read_only_root": "read-only root file system",
+    "capabilities": "capability bounding set",
+    "no_new_privileges": "no_new_privs",
+    "seccomp": "engine's default seccomp filter",
+    "core": "RLIMIT_CORE 0",
+    "no_network": "empty network namespace",
+}
+_HARNESS = {
+    "lock_sha256": digest("lock"),
+    "tree_sha256": digest("tree"),
+    "harbor": "0.22.0",
+    "agent": "mini-swe-agent",
+    "agent_version": "2.4.6",
+    "adapter_sha256": digest("adapter"),
+    "python": "3.12.1",
+}
+
+
+def draft_bundle(on: Site) -> TaskBundle:
+    """A certified next revision that differs in its description and in one task file."""
+    document = json.loads(on.bundle.manifest)
+    document["revision"] = on.bundle.revision + 1
+    document["tasks"][1]["title"] = "Merge two configuration files, later values win"
+    document["tasks"][1]["files"][0]["sha256"] = digest("changed")
+    manifest = _canonical(document)
+    return TaskBundle.objects.create(
+        name=on.bundle.name,
+        revision=document["revision"],
+        manifest=manifest,
+        manifest_sha256=hashlib.sha256(manifest.encode()).hexdigest(),
+        location="packaged:environment-smoke",
+        status=BundleStatus.CERTIFIED,
+        certified_at=timezone.now() - timedelta(hours=3),
+        created_by_id=on.admin.pk,
+        created_by_name=on.admin.username,
     )
 
 
-def spec(on: Site, endpoint: Endpoint, tasks: tuple[str, ...] = TASKS) -> dict[str, Any]:
-    """A spec as ``runs.documents.specs`` writes it, in shape."""
-    limits = {"cpus": 1.0, "memory_bytes": 2 * 1024**3, "pids": 256, "nofile": 1024}
-    tmpfs = {"/tmp": 256 * 1024**2, "/app": 512 * 1024**2}
-    return {
-        "schema": "benchsite.run-spec/v1",
-        "suite": "environment",
-        "profile": {
-            "name": on.profile.name,
-            "content_sha256": on.profile.content_sha256,
-            "file_sha256": on.profile.file_sha256,
-        },
-        "bundle": {
-            "name": on.bundle.name,
-            "revision": on.bundle.revision,
-            "manifest_sha256": on.bundle.manifest_sha256,
-        },
-        "harness": {
-            "lock_sha256": digest("lock"),
-            "tree_sha256": digest("tree"),
-            "harbor": "0.22.0",
-            "agent": "mini-swe-agent",
-            "agent_version": "2.4.6",
-            "adapter_sha256": digest("adapter"),
-            "python": "3.12.1",
-        },
-        "images": {role: f"sha256:{digest(role)}" for role in ("agent", "verifier", "gateway")},
-        "worker": {"name": on.worker.name, "capability_sha256": on.worker.capability_sha256},
-        "endpoint": {
-            "name": endpoint.name,
-            "version": endpoint.version,
-            "base_url": endpoint.base_url,
-            "host": endpoint.host,
-            "model": endpoint.model,
-            "served_model": None,
-            "route": endpoint.route,
+def endpoint(name: str, model: str, *, scripted: bool = False) -> Endpoint:
+    return registry.register_endpoint(
+        {
+            "schema": "benchsite.endpoint/v1",
+            "name": name,
+            "base_url": f"https://{name}.internal/v1",
+            "model": model,
+            "route": "direct",
             "credential": {"kind": "env", "name": "SERVING_A_KEY"},
-            "scripted": endpoint.scripted,
+            "controls": ["max_tokens"],
+            "scripted": scripted,
         },
-        "tasks": [
-            {"ordinal": n, "name": name, "checksum": digest(name), "files_sha256": digest(f"files {name}")}
-            for n, name in enumerate(tasks, start=1)
-        ],
-        "controls": {
-            "max_steps": 32,
-            "max_completion_tokens": 4096,
-            "max_concurrent_trials": 1,
-            "max_attempts": 1,
-            "retries": 0,
-            "model_attempts": 1,
-            "request_timeout_s": 120,
-            "drop_params": False,
-            "verification": True,
-            "install_only": False,
-        },
-        "limits": {
-            "run_s": 1800,
-            "trial_s": 600,
-            "environment_start_s": 60,
-            "agent_setup_s": 60,
-            "agent_s": 360,
-            "verifier_s": 120,
-            "agent": {**limits, "tmpfs": tmpfs},
-            "verifier": {**limits, "tmpfs": tmpfs},
-            "gateway": {**limits, "tmpfs": {}},
-        },
-        "scoring": {"reward_key": "reward", "pass_value": 1, "fail_value": 0, "pass_rate_floor": 1.0},
-    }
+        user=None,
+    )
+
+
+def spec(on: Site, endpoint: Endpoint) -> str:
+    """The spec that a preview of these choices resolves to, as canonical JSON."""
+    resolved, _checks = preview.resolve(preview.Choice(on.profile, on.bundle, endpoint, on.worker))
+    if resolved is None:
+        raise AssertionError("the invented site does not resolve a spec")
+    return resolved.text
 
 
 def _canonical(value: Any) -> str:
@@ -262,13 +259,16 @@ _STATES: dict[str, tuple[RunState, Verdict | None]] = {
 }
 
 
-def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "", endpoint: Endpoint | None = None) -> Run:
+def make_run(
+    on: Site, kind: str, *, at: datetime | None = None, name: str = "", endpoint: Endpoint | None = None
+) -> Run:
     """One run of ``kind`` (a key of ``PLANS``) with its trials, resources, log, stage marks and audit."""
     plans = PLANS[kind]
     state, verdict = _STATES[kind]
     at = at or timezone.now() - timedelta(minutes=20)
     endpoint = endpoint or on.endpoint
-    document = spec(on, endpoint)
+    text = spec(on, endpoint)
+    tasks = json.loads(text)["tasks"]
     buckets = [plan.bucket for plan in plans]
     counts = {bucket: buckets.count(bucket) for bucket in ("passed", "failed", "error", "cancelled")}
     claimed = None if kind == "queued" else at + timedelta(seconds=2)
@@ -276,7 +276,12 @@ def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "",
     ended = claimed + timedelta(seconds=length) if verdict and claimed else None
     values: dict[str, Any] = {}
     if claimed:
-        values |= {"claimed_at": claimed, "lease_pid": 4242, "lease_host": "bench-1.internal", "lease_start_ticks": 1}
+        values |= {
+            "claimed_at": claimed,
+            "lease_pid": 4242,
+            "lease_host": "bench-1.internal",
+            "lease_start_ticks": 1,
+        }
     if kind == "running":
         values |= {"heartbeat_at": timezone.now(), "stage": Stage.TRIAL, "stage_trial": 2}
     elif kind != "queued":
@@ -287,7 +292,11 @@ def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "",
             "cancel_requested_by_name": on.other_operator.username,
         }
     if kind == "broken":
-        values |= {"failure_stage": "probe", "failure_class": "worker_runtime", "failure_code": "worker_runtime.probe"}
+        values |= {
+            "failure_stage": "probe",
+            "failure_class": "worker_runtime",
+            "failure_code": "worker_runtime.probe",
+        }
     cleanup = Cleanup.FAILED if kind == "error" else Cleanup.CLEAN if verdict else Cleanup.PENDING
     run = Run(
         id=uuid.UUID(hex=digest(name or f"{kind}{at}{endpoint.name}")[:32]),
@@ -295,8 +304,8 @@ def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "",
         bundle=on.bundle,
         endpoint=endpoint,
         worker=on.worker,
-        spec=_canonical(document),
-        spec_sha256=hashlib.sha256(_canonical(document).encode()).hexdigest(),
+        spec=text,
+        spec_sha256=hashlib.sha256(text.encode()).hexdigest(),
         state=state,
         verdict=verdict,
         cleanup=cleanup,
@@ -311,7 +320,7 @@ def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "",
     )
     with time_machine.travel(at, tick=False):
         run.save(force_insert=True)
-    _trials(run, plans)
+    _trials(run, plans, tasks)
     if claimed:
         with time_machine.travel(ended or timezone.now(), tick=False):
             _resources(run, kind)
@@ -324,9 +333,10 @@ def make_run(on: Site, kind: str, *, at: datetime | None = None, name: str = "",
     return run
 
 
-def _trials(run: Run, plans: list[TrialPlan]) -> None:
+def _trials(run: Run, plans: list[TrialPlan], tasks: list[dict[str, Any]]) -> None:
     clock = (run.claimed_at or run.created_at) + timedelta(seconds=6)
-    for ordinal, (name, plan) in enumerate(zip(TASKS, plans, strict=True), start=1):
+    for task, plan in zip(tasks, plans, strict=True):
+        ordinal = task["ordinal"]
         started = plan.agent_s > 0 or (run.state == RunState.RUNNING and ordinal == 2)
         done = plan.bucket in ("passed", "failed", "error") and plan.agent_s > 0
         timings = {"setup_s": 1.2, "agent_s": plan.agent_s, "clock": "monotonic"}
@@ -340,8 +350,8 @@ def _trials(run: Run, plans: list[TrialPlan]) -> None:
         Trial.objects.create(
             run=run,
             ordinal=ordinal,
-            task_name=name,
-            task_checksum=digest(name),
+            task_name=task["name"],
+            task_checksum=task["checksum"],
             trial_uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"{run.pk}{ordinal}") if started else None,
             stage="agent" if running else "",
             bucket=plan.bucket,
@@ -366,9 +376,17 @@ def _resources(run: Run, kind: str) -> None:
         for trial in (1, 2, 3):
             things += [("container", "agent", trial), ("container", "verifier", trial)]
     if kind == "running":
-        things = things[:4] + [("container", "agent", 1), ("container", "verifier", 1), ("container", "agent", 2)]
+        things = things[:4] + [
+            ("container", "agent", 1),
+            ("container", "verifier", 1),
+            ("container", "agent", 2),
+        ]
     if kind == "cancelled":
-        things = things[:4] + [("container", "agent", 1), ("container", "verifier", 1), ("container", "agent", 2)]
+        things = things[:4] + [
+            ("container", "agent", 1),
+            ("container", "verifier", 1),
+            ("container", "agent", 2),
+        ]
     stays = {"error": {0, 2}, "running": {0, 1, 2, 6}}.get(kind, set())
     for index, (sort, role, trial) in enumerate(things):
         left = index in stays
@@ -381,7 +399,9 @@ def _resources(run: Run, kind: str) -> None:
             resource_id=digest(f"{run.pk}{role}{index}"),
             stage="started" if left and kind == "running" else "removed" if not left else "unknown",
             outcome=("" if kind == "running" else "unknown") if left else "removed",
-            detail="409: removal is already in progress" if left and kind != "running" and role == "gateway" else "",
+            detail="409: removal is already in progress"
+            if left and kind != "running" and role == "gateway"
+            else "",
             attempts=1,
         )
 
@@ -400,7 +420,9 @@ def _log(run: Run, kind: str) -> None:
         (50, "engine", "trial 1 config-merge: verifier ended with exit code 0, reward 1"),
     ]
     if kind == "error":
-        lines.append((220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean"))
+        lines.append(
+            (220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean")
+        )
         lines.append((232, "cleanup", "gateway: removal answered 409, outcome unknown"))
         lines.append((291, "cleanup", "9 of 10 resources gone"))
     for seq, (after, source, text) in enumerate(lines):
@@ -415,7 +437,9 @@ def _log(run: Run, kind: str) -> None:
 
 def _audit(on: Site, run: Run, kind: str) -> None:
     for act, who in ((AuditKind.PREVIEW, on.operator), (AuditKind.START, on.operator)):
-        AuditEntry.objects.create(kind=act, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={})
+        AuditEntry.objects.create(
+            kind=act, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={}
+        )
     if kind == "cancelled":
         who = on.other_operator
         AuditEntry.objects.create(
@@ -427,7 +451,10 @@ def full_site() -> Site:
     """Everything at once, as the screenshots show it."""
     on = site()
     now = timezone.now()
-    for hours, kind in enumerate(("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1):
+    draft_bundle(on)
+    for hours, kind in enumerate(
+        ("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1
+    ):
         make_run(on, kind, at=now - timedelta(hours=9 - hours), name=f"{kind}{hours}")
     make_run(on, "failed", at=now - timedelta(hours=1), endpoint=on.other_endpoint, name="small")
     make_run(on, "running", at=now - timedelta(seconds=96))

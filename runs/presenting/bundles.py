@@ -1,0 +1,110 @@
+"""What does a bundle's manifest hold, and what changed since the reviewed revision? Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from runs.documents.specs import Difference, spec_difference
+from runs.presenting import words
+
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    path: str
+    size: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleTask:
+    name: str
+    title: str
+    checksum: str
+    size: str
+    files: list[FileRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the difference: what, how it was, how it is."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePage:
+    description: str
+    tasks: list[BundleTask]
+    images: list[tuple[str, str]]
+    ceilings: list[tuple[str, str]]
+    agent: str
+
+
+def read(manifest: str) -> dict[str, Any]:
+    try:
+        found = json.loads(manifest)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def bundle_page(manifest: str) -> BundlePage:
+    document = read(manifest)
+    agent = document.get("agent") or {}
+    images = document.get("images") or {}
+    return BundlePage(
+        description=words.visible(str(document.get("description", ""))),
+        tasks=[_task(task) for task in document.get("tasks") or []],
+        images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
+        ceilings=[(word, value) for word, value in _leaves(document.get("ceilings") or {})],
+        agent=f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
+    )
+
+
+def _task(task: dict[str, Any]) -> BundleTask:
+    files = task.get("files") or []
+    return BundleTask(
+        name=words.visible(str(task.get("name", ""))),
+        title=words.visible(str(task.get("title", ""))),
+        checksum=str(task.get("checksum", "")),
+        size=f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
+        files=[
+            FileRow(
+                words.visible(str(file.get("path", ""))),
+                words.size(file.get("size")),
+                str(file.get("sha256", "")),
+            )
+            for file in files
+        ],
+    )
+
+
+def _leaves(value: Any, path: str = "") -> list[tuple[str, str]]:
+    if not isinstance(value, dict):
+        shown = words.size(value) if path.endswith("bytes") and isinstance(value, int) else str(value)
+        return [(path, shown)]
+    return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path} {key}".strip())]
+
+
+def changes(old: str, new: str) -> list[Change]:
+    """Every place where two manifests differ, files and tasks by their name and not by their position."""
+    before, after = _named(read(old)), _named(read(new))
+    return [_change(difference) for difference in spec_difference(before, after)][:_MOST]
+
+
+def _named(document: dict[str, Any]) -> dict[str, Any]:
+    tasks = {}
+    for task in document.get("tasks") or []:
+        files = {file.get("path"): file.get("sha256") for file in task.get("files") or []}
+        tasks[task.get("name")] = {**task, "files": files}
+    return {**document, "tasks": tasks}
+
+
+def _change(difference: Difference) -> Change:
+    return Change(
+        words.visible(difference.path), words.visible(difference.old), words.visible(difference.new)
+    )

@@ -1,0 +1,200 @@
+"""What exactly would run, what was checked, and what must a person accept? The preview page. Pure over rows."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from runs.presenting import specs, words
+
+if TYPE_CHECKING:
+    from runs.models import Preview
+
+_CANNOT = {
+    "limit core": "A process that crashes could write a core file into the container's own bounded storage.",
+    "limit harness_network": "Harbor's own process could reach the host's network; agents and verifiers cannot.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One check. ``icon`` is held, attention or blocked; ``word`` what a failed one means."""
+
+    icon: str
+    tone: str
+    name: str
+    word: str
+    found: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    ordinal: int
+    name: str
+    title: str
+    checksum: str
+    files: str
+    size: str
+    agent: str
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """One thing that the worker cannot enforce, to be accepted by its name."""
+
+    name: str
+    found: str
+    means: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPage:
+    """Everything the page shows. ``state`` is open, blocked, expired or used."""
+
+    state: str
+    reason: str
+    plain: list[tuple[str, bool]]
+    tasks: list[TaskRow]
+    checks: list[CheckRow]
+    checks_head: str
+    accepts: list[Accept]
+    notes: int
+    hash_parts: list[str]
+    gate: list[tuple[str, str]]
+    expires: datetime
+
+
+def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
+    spec = specs.read(preview.spec)
+    checks = [_check(check) for check in preview.checks]
+    accepts = [
+        Accept(check["name"], check["detail"], _CANNOT.get(check["name"], "")) for check in preview.to_accept
+    ]
+    state, reason = _state(preview, now)
+    return PreviewPage(
+        state=state,
+        reason=reason,
+        plain=_plain(spec),
+        tasks=_tasks(preview, spec),
+        checks=checks,
+        checks_head=_checks_head(preview, len(checks)),
+        accepts=accepts,
+        notes=len(preview.notes),
+        hash_parts=[
+            preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)
+        ],
+        gate=_gate(spec),
+        expires=preview.expires_at,
+    )
+
+
+def _state(preview: "Preview", now: datetime) -> tuple[str, str]:
+    if preview.consumed_by_id is not None:
+        return "used", "This preview was confirmed and has started its run."
+    if preview.blocking:
+        count = words.spelled(len(preview.blocking))
+        verb = "check blocks" if len(preview.blocking) == 1 else "checks block"
+        return "blocked", f"{words.opened(count)} {verb} the start. Each names its remedy."
+    if not preview.spec_sha256:
+        return "blocked", "There is no spec to confirm; the checks say why."
+    if preview.expires_at <= now:
+        return (
+            "expired",
+            f"It expired at {preview.expires_at:%H:%M} UTC, since things may have changed. Check again.",
+        )
+    return "open", ""
+
+
+def _check(check: dict[str, Any]) -> CheckRow:
+    name = words.opened(str(check["name"]))
+    if check["passed"]:
+        return CheckRow("held", "", name, "", str(check["detail"]), "")
+    icon = "blocked" if check["level"] == "block" else "attention"
+    word = {"block": "Blocks.", "accept": "To accept.", "note": "Note."}[check["level"]]
+    return CheckRow(icon, "attention", name, word, str(check["detail"]), str(check["remedy"]))
+
+
+def _checks_head(preview: "Preview", total: int) -> str:
+    parts = [f"{len(preview.blocking)} block" if preview.blocking else "none blocks"]
+    failed = len(preview.blocking) + len(preview.to_accept) + len(preview.notes)
+    middle = [f"{total - failed} hold"]
+    if preview.to_accept:
+        middle.append(f"{len(preview.to_accept)} to accept")
+    if preview.notes:
+        middle.append(f"{len(preview.notes)} to note")
+    made = f"{total} made at {preview.created_at:%H:%M:%S}"
+    return f"{made}: {', '.join([*middle, *parts])}. All are made again on the worker."
+
+
+def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
+    """The sentence of what will happen, as (words, strong) pieces; empty without a spec."""
+    tasks = specs.get(spec, "tasks") or []
+    if not tasks:
+        return []
+    agent = f"{specs.get(spec, 'harness.agent')} {specs.get(spec, 'harness.agent_version')}"
+    count = len(tasks)
+    order = " runs" if count == 1 else " run one after the other"
+    most = specs.run_limit_s(spec)
+    return [
+        (f"{words.opened(words.spelled(count))} task{'' if count == 1 else 's'}", True),
+        (f"{order} on ", False),
+        (str(specs.get(spec, "worker.name")), True),
+        (". In each, " if count > 1 else ". In it, ", False),
+        (agent, True),
+        (" works with ", False),
+        (str(specs.get(spec, "endpoint.model")), True),
+        (
+            f" at {specs.get(spec, 'endpoint.host')}, then a separate verifier without network grades what it left. Each task is tried ",
+            False,
+        ),
+        ("once", True),
+        (". The run ends after ", False),
+        (words.duration(most), True),
+        (" at the latest and removes everything it created.", False),
+    ]
+
+
+def _tasks(preview: "Preview", spec: dict[str, Any]) -> list[TaskRow]:
+    known = _manifest_tasks(preview.bundle.manifest)
+    limits = specs.get(spec, "limits") or {}
+    rows = []
+    for task in specs.get(spec, "tasks") or []:
+        entry = known.get(task.get("name"), {})
+        files = entry.get("files") or []
+        rows.append(
+            TaskRow(
+                ordinal=task.get("ordinal", 0),
+                name=words.visible(str(task.get("name"))),
+                title=words.visible(str(entry.get("title", ""))),
+                checksum=str(task.get("checksum") or ""),
+                files=words.counted(len(files), "file") if files else words.NOT_RECORDED,
+                size=words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",
+                agent=words.duration(limits.get("agent_s")),
+                verifier=words.duration(limits.get("verifier_s")),
+            )
+        )
+    return rows
+
+
+def _manifest_tasks(manifest: str) -> dict[str, dict[str, Any]]:
+    try:
+        document = json.loads(manifest)
+        return {task["name"]: task for task in document.get("tasks", [])}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _gate(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    tasks = specs.get(spec, "tasks") or []
+    steps = specs.get(spec, "controls.max_steps")
+    most = words.duration(specs.run_limit_s(spec))
+    total = f", {steps * len(tasks)} steps in all" if isinstance(steps, int) else ""
+    return [
+        ("Runs", f"{words.counted(len(tasks), 'task')}, one at a time, once each"),
+        ("On", str(specs.get(spec, "worker.name"))),
+        ("With", f"{specs.get(spec, 'endpoint.model')} at {specs.get(spec, 'endpoint.name')}"),
+        ("At most", f"{most}{total}"),
+        ("Creates", f"{2 * len(tasks) + 2} containers, 2 networks"),
+    ]

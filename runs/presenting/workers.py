@@ -1,0 +1,150 @@
+"""What can a worker do, and when was it last seen? Reads its capability report. Pure over rows."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from runs.presenting import marks, words
+
+if TYPE_CHECKING:
+    from runs.models import Worker
+
+_LIMIT_WORDS = {
+    "cpu": "CPU",
+    "memory": "Memory without extra swap",
+    "pids": "Processes",
+    "nofile": "Open files",
+    "storage": "Writable storage",
+    "read_only_root": "Read-only root",
+    "capabilities": "Capabilities dropped",
+    "no_new_privileges": "No new privileges",
+    "seccomp": "System call filter",
+    "core": "No core files",
+    "no_network": "No network",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One worker in a list."""
+
+    name: str
+    mark: marks.Mark
+    engine: str
+    enforces: str
+    missing: int
+    seen: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    word: str
+    enforced: bool
+    mechanism: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPage:
+    """Everything the report says; ``reported`` is false when there is no report yet."""
+
+    reported: bool
+    facts: list[tuple[str, str]]
+    limits: list[LimitRow]
+    problem: str
+    missing: int
+
+
+def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
+    report = read(worker)
+    limits = _limits(report)
+    missing = sum(not limit.enforced for limit in limits)
+    engine = report.get("engine") or {}
+    return WorkerRow(
+        name=worker.name,
+        mark=state(worker),
+        engine=str(engine.get("version") or ""),
+        enforces=_enforces(limits, missing),
+        missing=missing,
+        seen=words.ago(worker.heartbeat_at, now),
+        waiting=getattr(worker, "waiting", 0),
+    )
+
+
+def state(worker: "Worker") -> marks.Mark:
+    """Running, idle, draining, or not seen."""
+    if not worker.alive:
+        return marks.UNSEEN
+    if getattr(worker, "active_runs", 0):
+        return marks.RESULTS["running"]
+    return marks.Mark("held", "Draining" if worker.draining else "Idle")
+
+
+def worker_page(worker: "Worker") -> WorkerPage:
+    report = read(worker)
+    limits = _limits(report)
+    problem = report.get("engine_problem") or {}
+    return WorkerPage(
+        reported=bool(report),
+        facts=_facts(report),
+        limits=limits,
+        problem=str(problem.get("sentence", "")),
+        missing=sum(not limit.enforced for limit in limits),
+    )
+
+
+def read(worker: "Worker") -> dict[str, Any]:
+    """The report, or an empty dict when there is none that can be read."""
+    try:
+        found = json.loads(worker.report or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _limits(report: dict[str, Any]) -> list[LimitRow]:
+    found = report.get("limits") or []
+    return [
+        LimitRow(
+            word=_LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
+            enforced=limit.get("enforced") is True,
+            mechanism=str(limit.get("mechanism", "")),
+            detail=words.visible(str(limit.get("detail", ""))),
+        )
+        for limit in found
+        if isinstance(limit, dict)
+    ]
+
+
+def _enforces(limits: list[LimitRow], missing: int) -> str:
+    if not limits:
+        return ""
+    return f"{words.counted(missing, 'limit')} not enforced" if missing else "every limit enforced"
+
+
+def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    engine = report.get("engine") or {}
+    memory = engine.get("memory_bytes")
+    rows = [
+        ("Host", report.get("host")),
+        ("Platform", report.get("platform")),
+        ("Kernel", engine.get("kernel")),
+        ("Engine", engine.get("version")),
+        (
+            "Control groups",
+            engine.get("cgroup_version")
+            and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
+        ),
+        ("Storage driver", engine.get("storage_driver")),
+        ("CPUs", engine.get("cpus")),
+        ("Memory", words.size(memory) if isinstance(memory, int) else None),
+        (
+            "Harbor without network",
+            {True: "in an empty network namespace", False: "not possible here"}.get(
+                report.get("network_namespace")
+            ),
+        ),  # type: ignore[arg-type]
+    ]
+    return [(word, str(value)) for word, value in rows if value not in (None, "")]

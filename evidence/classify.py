@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from evidence.checks import Check
-from evidence.codes import CODES, Bucket, FailureClass
+from evidence.codes import CODES, SENTENCE_FIELDS, Bucket, FailureClass
 from evidence.facts import Timing, TrialFacts
 from evidence.rewards import RewardState
 
@@ -167,7 +167,8 @@ def _first_failed(checks: Iterable[Check], klass: FailureClass) -> Finding | Non
 
 def _classification(row: int, finding: Finding, facts: TrialFacts) -> Classification:
     code = CODES[finding.code]
-    values = {name: "not recorded" if value is None else value for name, value in finding.values}
+    known = {name: value for name, value in finding.values if value is not None}
+    values = {**dict.fromkeys(SENTENCE_FIELDS, "not recorded"), **known}
     return Classification(
         bucket=code.bucket,
         klass=code.klass,

@@ -46,6 +46,8 @@ class Code:
     remedy: str = ""
 
 
+SENTENCE_FIELDS = ("exit_code", "status", "limit_s")
+
 _NOT_COUNTED = "The trial was not evaluated and counts neither as passed nor as failed."
 
 

@@ -205,6 +205,12 @@ def flag(value: object) -> bool:
     return value
 
 
+def section(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
 def _role(event: dict[str, Any]) -> str:
     role = text(event["role"])
     if role not in (AGENT, VERIFIER):
@@ -259,11 +265,11 @@ def _transfer(event: dict[str, Any]) -> Transfer:
 
 
 def _copied(entry: dict[str, Any]) -> CopiedFile:
-    return CopiedFile(text(entry["path"]), whole(entry["size"]), text(entry["sha256"]))
+    return CopiedFile(text(section(entry)["path"]), whole(entry["size"]), text(entry["sha256"]))
 
 
 def _counters(event: dict[str, Any]) -> Counters:
-    tmpfs = event.get("tmpfs") or {}
+    tmpfs = section(event.get("tmpfs") or {})
     return Counters(
         _role(event),
         maybe(event.get("oom_kill"), whole) or 0,
@@ -275,7 +281,7 @@ def _counters(event: dict[str, Any]) -> Counters:
 
 def _is_full(use: dict[str, Any]) -> bool:
     """Full means that less than one page or a hundredth is left: ENOSPC itself leaves no counter."""
-    size, used = whole(use["size"]), whole(use["used"])
+    size, used = whole(section(use)["size"]), whole(use["used"])
     return size > 0 and size - used <= max(4096, size // 100)
 
 

@@ -74,7 +74,9 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         journal=journal,
         ledger=ledger,
         checks=checks,
-        trials=tuple(read_trial(context, mapping(task)) for task in _tasks(spec)),
+        trials=tuple(
+            read_trial(context, mapping(task)) for task in _tasks(spec) or _tasks_of_folders(folder)
+        ),
         cancel_requested=document.get("cancel_requested_at") is not None,
         interrupted=document.get("interrupted") is True,
         failure=mapping(document.get("failure")),
@@ -142,6 +144,13 @@ def _trial_folder_checks(folder: Folder, spec: dict[str, Any]) -> list[Check]:
 
 def _tasks(spec: dict[str, Any]) -> list[Any]:
     return sequence(spec.get("tasks"))[:MAX_TRIALS]
+
+
+def _tasks_of_folders(folder: Folder) -> list[Any]:
+    """Without a spec the folders are all that says which trials there were; nothing of them can be
+    believed."""
+    numbers = sorted(int(name) for name in folder.names("trials") if name.isdecimal() and len(name) < 5)
+    return [{"ordinal": number, "name": "unknown"} for number in numbers]
 
 
 def _interval(document: dict[str, Any]) -> Interval:

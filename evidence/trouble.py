@@ -1,4 +1,4 @@
-"""What failed on our own side of a trial: engine, image, disk, set-up, transfers, the run, or Harbor itself?"""
+"""What failed on our own side: engine, image, disk, set-up, transfers, the run, or Harbor itself?"""
 
 from evidence.checks import at
 from evidence.clocks import is_before

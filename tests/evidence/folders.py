@@ -1,0 +1,590 @@
+"""A synthetic run folder that passes, as plain documents that a test changes before it writes them.
+
+The shapes are those of Harbor 0.22.0 and of the run's own records; everything in it agrees, so one change
+shows
+what one difference leads to.
+"""
+
+import copy
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+RUN_ID = "0123456789abcdef0123456789abcdef"
+OWNER = "f" * 32
+AGENT_IMAGE = "sha256:" + "a" * 64
+VERIFIER_IMAGE = "sha256:" + "b" * 64
+ALIAS = "scripted"
+AGENT_VERSION = "2.4.6"
+START = datetime(2026, 6, 17, 4, 0, 0, tzinfo=UTC)
+SESSION = "task__AbCdEfG"
+
+
+def canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def at(seconds: float) -> str:
+    """A wall time, `seconds` after the run's start."""
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def checksum(trial: int) -> str:
+    return sha256(f"task {trial}".encode())
+
+
+@dataclass
+class TrialCase:
+    """One trial's documents. `offset` is its start in seconds after the run's. `kept` is relative to
+    kept/."""
+
+    number: int
+    offset: float
+    supervision: dict[str, Any] | None
+    events: list[dict[str, Any]]
+    result: Any
+    lock: Any
+    job_lock: Any
+    job_config: Any
+    kept: dict[str, bytes]
+    folder: str = "task__AbCdEfG"
+    extra: dict[str, bytes] = field(default_factory=dict)
+    written: bool = True
+
+    @property
+    def uuid(self) -> str:
+        return str(UUID(int=self.number))
+
+    def event(self, name: str, **match: Any) -> dict[str, Any]:
+        """The one event of that name whose fields are as given."""
+        found = list(self.matching(name, **match))
+        assert len(found) == 1, (name, match, len(found))
+        return found[0]
+
+    def matching(self, name: str, **match: Any) -> Iterator[dict[str, Any]]:
+        for event in self.events:
+            if event["event"] == name and all(event.get(key) == value for key, value in match.items()):
+                yield event
+
+    def drop(self, name: str, **match: Any) -> None:
+        gone = [id(event) for event in self.matching(name, **match)]
+        assert gone, (name, match)
+        self.events = [event for event in self.events if id(event) not in gone]
+
+    def reward(self, **files: bytes | None) -> None:
+        """Sets the verifier's reward files: reward(json=b"…", txt=None)."""
+        for kind, data in files.items():
+            self.kept.pop(f"verifier/reward.{kind}", None)
+            if data is not None:
+                self.kept[f"verifier/reward.{kind}"] = data
+        self.recopy()
+
+    def recopy(self) -> None:
+        """The provider's entries again from the kept files."""
+        for event in self.matching("transfer", direction="download"):
+            kept = event["kept"]
+            if kept:
+                event["entries"] = [
+                    {
+                        "path": path.removeprefix(f"{kept.removeprefix('kept/')}/"),
+                        "size": len(data),
+                        "sha256": sha256(data),
+                    }
+                    for path, data in sorted(self.kept.items())
+                    if path.startswith(kept.removeprefix("kept/") + "/")
+                ]
+                event["files"] = len(event["entries"])
+
+    def end_after_agent(self) -> None:
+        """Removes everything that came after the agent's command."""
+        index = self.events.index(self.event("exec", purpose="agent"))
+        self.events = self.events[: index + 1]
+        self.kept = {}
+        self.result["verifier_result"] = None
+        self.result["verifier"] = None
+
+
+@dataclass
+class RunCase:
+    spec: dict[str, Any]
+    run: dict[str, Any]
+    journal: dict[str, Any]
+    ledger: list[dict[str, Any]]
+    trials: list[TrialCase]
+    rehash: bool = True
+
+    @property
+    def trial(self) -> TrialCase:
+        return self.trials[0]
+
+    def lines_of(self, trial: int) -> list[dict[str, Any]]:
+        return [line for line in self.ledger if line.get("trial") == trial]
+
+    def answer_with(self, trial: int, *lines: dict[str, Any]) -> None:
+        """Replaces one trial's ledger lines."""
+        place = next((i for i, line in enumerate(self.ledger) if line.get("trial") == trial), 0)
+        others = [line for line in self.ledger if line.get("trial") != trial]
+        self.ledger = others[:place] + [request(trial, **line) for line in lines] + others[place:]
+
+    def never_started(self, *numbers: int) -> None:
+        for trial in self.trials:
+            if trial.number in numbers:
+                trial.written = False
+        self.journal["resources"] = [r for r in self.journal["resources"] if r["trial"] not in numbers]
+        self.ledger = [line for line in self.ledger if line.get("trial") not in numbers]
+
+    def write(self, root: Path) -> Path:
+        """Writes the folder at `root` (made new) and returns it."""
+        root.mkdir(parents=True)
+        if self.rehash:
+            self.run["spec_sha256"] = sha256(canonical(self.spec))
+        (root / "spec.json").write_bytes(canonical(self.spec) + b"\n")
+        (root / "run.json").write_bytes(canonical(self.run) + b"\n")
+        (root / "journal.json").write_bytes(canonical(self.journal))
+        (root / "ledger.jsonl").write_bytes(chain(self.ledger))
+        (root / "trials").mkdir()
+        for trial in self.trials:
+            if trial.written:
+                write_trial(root / "trials" / str(trial.number), trial)
+        return root
+
+
+def write_trial(base: Path, trial: TrialCase) -> None:
+    job = base / "job"
+    (job / trial.folder).mkdir(parents=True)
+    if trial.supervision is not None:
+        (base / "supervision.json").write_bytes(canonical(trial.supervision))
+    lines = [canonical({**event, "seq": number}) for number, event in enumerate(trial.events)]
+    (base / "observed.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    documents = {
+        f"job/{trial.folder}/result.json": trial.result,
+        f"job/{trial.folder}/lock.json": trial.lock,
+        "job/lock.json": trial.job_lock,
+        "job/config.json": trial.job_config,
+    }
+    for path, document in documents.items():
+        if document is not None:
+            data = document if isinstance(document, bytes) else json.dumps(document, indent=4).encode()
+            (base / path).write_bytes(data)
+    for path, data in {**{f"kept/{path}": data for path, data in trial.kept.items()}, **trial.extra}.items():
+        (base / path).parent.mkdir(parents=True, exist_ok=True)
+        (base / path).write_bytes(data)
+        moment = (START + timedelta(seconds=trial.offset + 20)).timestamp()
+        os.utime(base / path, (moment, moment))
+
+
+def chain(lines: list[dict[str, Any]]) -> bytes:
+    """The ledger's bytes with sequence, hash chain and a closing line that fits, unless a line brings its
+    own."""
+    previous, out = "0" * 64, b""
+    for number, line in enumerate(lines):
+        full = {"seq": number, "prev": previous, "at": at(number), **line}
+        if full["kind"] == "closed":
+            full.setdefault("count", number)
+        data = canonical(full)
+        previous = sha256(data)
+        out += data + b"\n"
+    return out
+
+
+def request(trial: int | None, **changes: Any) -> dict[str, Any]:
+    """One request line; by default a well-formed completion."""
+    return {
+        "trial": trial,
+        "kind": "ok",
+        "code": None,
+        "status": 200,
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "bytes_in": 1000,
+        "bytes_out": 500,
+        "duration_ms": 20,
+        "request_sha256": "c" * 64,
+        "response_sha256": "d" * 64,
+        "message_sha256": "e" * 64,
+        "session_matches": True,
+        **changes,
+    }
+
+
+def failed_request(code: str, status: int | None = None) -> dict[str, Any]:
+    return {
+        "kind": "upstream_error",
+        "code": code,
+        "status": status,
+        "prompt_tokens": None,
+        "completion_tokens": None,
+        "response_sha256": None,
+        "message_sha256": None,
+    }
+
+
+def passing_run(tasks: int = 3) -> RunCase:
+    """A run of `tasks` trials that all pass."""
+    trials = [_trial(number) for number in range(1, tasks + 1)]
+    ledger = [request(trial.number) for trial in trials for _ in range(3)] + [{"kind": "closed"}]
+    return RunCase(
+        spec=_spec(tasks),
+        run={
+            "schema": "benchsite.run-facts/v1",
+            "run_id": RUN_ID,
+            "spec_sha256": "",
+            "started_at": at(0),
+            "ended_at": at(tasks * 100),
+            "cancel_requested_at": None,
+            "interrupted": False,
+            "deadline": None,
+            "failure": None,
+            "probe": {"ok": True},
+            "gateway": {"container_id": "1" * 64, "closed": True},
+        },
+        journal=_journal(trials),
+        ledger=ledger,
+        trials=trials,
+    )
+
+
+def _spec(tasks: int) -> dict[str, Any]:
+    limits = {"cpus": 1, "memory_bytes": 2**30, "pids": 256, "nofile": 1024, "tmpfs": {"/tmp": 2**26}}
+    return {
+        "schema": "benchsite.run-spec/v1",
+        "suite": "environment",
+        "profile": {"name": "environment-smoke", "content_sha256": "1" * 64, "file_sha256": "2" * 64},
+        "bundle": {"name": "environment-smoke", "revision": 1, "manifest_sha256": "3" * 64},
+        "harness": {
+            "lock_sha256": "4" * 64,
+            "tree_sha256": "5" * 64,
+            "harbor": "0.22.0",
+            "agent": "mini-swe-agent",
+            "agent_version": AGENT_VERSION,
+            "adapter_sha256": "6" * 64,
+            "python": "3.12.1",
+        },
+        "images": {"agent": AGENT_IMAGE, "verifier": VERIFIER_IMAGE, "gateway": "sha256:" + "c" * 64},
+        "worker": {"name": "local", "capability_sha256": "7" * 64},
+        "endpoint": {
+            "name": "scripted",
+            "version": 1,
+            "base_url": "http://endpoint.test/v1",
+            "host": "endpoint.test",
+            "model": ALIAS,
+            "served_model": None,
+            "route": "direct",
+            "credential": {"kind": "none", "name": ""},
+            "scripted": True,
+        },
+        "tasks": [
+            {"ordinal": n, "name": f"task-{n}", "checksum": checksum(n), "files_sha256": sha256(b"files")}
+            for n in range(1, tasks + 1)
+        ],
+        "controls": {
+            "max_steps": 8,
+            "max_completion_tokens": 1024,
+            "max_concurrent_trials": 1,
+            "max_attempts": 1,
+            "retries": 0,
+            "model_attempts": 1,
+            "request_timeout_s": 60,
+            "drop_params": False,
+            "verification": True,
+            "install_only": False,
+        },
+        "limits": {
+            "run_s": 1800,
+            "trial_s": 600,
+            "environment_start_s": 30,
+            "agent_setup_s": 60,
+            "agent_s": 300,
+            "verifier_s": 60,
+            "agent": limits,
+            "verifier": limits,
+            "gateway": limits,
+        },
+        "scoring": {"reward_key": "reward", "pass_value": 1, "fail_value": 0, "pass_rate_floor": 1.0},
+    }
+
+
+def _journal(trials: list[TrialCase]) -> dict[str, Any]:
+    resources = [
+        {
+            "nonce": f"{trial.number:030x}{index:02x}",
+            "kind": "container",
+            "role": role,
+            "trial": trial.number,
+            "session_id": f"{SESSION}__{'env' if role == 'agent' else 'verifier__trial'}",
+            "trial_uuid": trial.uuid,
+            "image_id": image,
+            "resource_id": f"{trial.number:062x}{index:02x}",
+            "stage": "removed",
+            "changed_at": at(trial.offset + 60),
+            "outcome": "removed",
+            "detail": None,
+            "attempts": 1,
+        }
+        for trial in trials
+        for index, (role, image) in enumerate((("agent", AGENT_IMAGE), ("verifier", VERIFIER_IMAGE)))
+    ]
+    return {
+        "schema": "anvil-serving.benchmark-owned-resources/v1",
+        "run_id": RUN_ID,
+        "owner": OWNER,
+        "created_at": at(0),
+        "resources": resources,
+        "processes": [],
+        "fence": None,
+    }
+
+
+def _trial(number: int) -> TrialCase:
+    offset = (number - 1) * 100.0
+    config = trial_config(number)
+    trial = TrialCase(
+        number=number,
+        offset=offset,
+        supervision={
+            "schema": "benchsite.supervision/v1",
+            "trial": number,
+            "started_at": at(offset),
+            "ended_at": at(offset + 40),
+            "mono_started": 1000 + offset,
+            "mono_ended": 1040 + offset,
+            "exit_code": 0,
+            "signal": None,
+            "deadline": None,
+            "cancel_requested": False,
+            "interrupted": False,
+            "process": {"pid": 100, "start_ticks": 5, "pgid": 100, "sid": 100, "boot_id": "b"},
+        },
+        events=[],
+        result=_result(number, offset, config),
+        lock=_trial_lock(config),
+        job_lock=_job_lock(config),
+        job_config=_job_config(config),
+        kept={
+            "agent/mini-swe-agent.trajectory.json": b'{"messages": []}',
+            "agent/mini-swe-agent.txt": b"log\n",
+            "artifacts/app/output/answer.json": b"{}",
+            "verifier/reward.json": b'{"reward": 1}',
+            "verifier/test-stdout.txt": b"ok\n",
+        },
+    )
+    trial.events = _events(trial)
+    trial.recopy()
+    upload = trial.event("transfer", purpose="artifacts_in")
+    upload["entries"] = copy.deepcopy(trial.event("transfer", purpose="artifact")["entries"])
+    upload["files"] = len(upload["entries"])
+    return trial
+
+
+def _events(trial: TrialCase) -> list[dict[str, Any]]:
+    agent, verifier = {"role": "agent"}, {"role": "verifier"}
+    rows = [
+        (1, {**opened(trial, "agent", AGENT_IMAGE), **agent}),
+        (2, {**transfer("upload", "environment", "/app"), **agent}),
+        (3, {**command("setup", 1.0), **agent}),
+        (4, {"event": "agent_version", "version": AGENT_VERSION, "exit_code": 0, **agent}),
+        (14, {**command("agent", 10.0), **agent}),
+        (15, {"event": "killed_others", "remaining": 0, **agent}),
+        (15, {**transfer("download", "agent_logs", "/logs/agent", "kept/agent"), **agent}),
+        (16, {**transfer("download", "artifact", "/app/output", "kept/artifacts/app/output"), **agent}),
+        (16, {**counters(), **agent}),
+        (16, {"event": "state", "status": "running", "exit_code": None, "oom_killed": False, **agent}),
+        (17, {"event": "removed", "outcome": "removed", **agent}),
+        (18, {**opened(trial, "verifier", VERIFIER_IMAGE), **verifier}),
+        (19, {**transfer("upload", "artifacts_in", "/app/output"), **verifier}),
+        (21, {**command("verifier", 1.0), **verifier}),
+        (22, {**transfer("download", "verifier_logs", "/logs/verifier", "kept/verifier"), **verifier}),
+        (22, {**counters(), **verifier}),
+        (23, {"event": "removed", "outcome": "removed", **verifier}),
+        (23, {"event": "closed", "role": None}),
+    ]
+    events = []
+    for seconds, event in rows:
+        stamp = {"at": at(trial.offset + seconds), "mono": 1000 + trial.offset + seconds}
+        if event["event"] == "exec":
+            event["started_mono"] = stamp["mono"] - event["duration_s"]
+        events.append({**event, **stamp})
+    return events
+
+
+def opened(trial: TrialCase, role: str, image: str) -> dict[str, Any]:
+    return {
+        "event": "opened",
+        "trial": trial.number,
+        "trial_uuid": trial.uuid,
+        "session_id": f"{SESSION}__{role}",
+        "container_id": "9" * 64,
+        "image_id": image,
+        "limits": {},
+        "network": None,
+    }
+
+
+def command(purpose: str, duration: float, exit_code: int | None = 0) -> dict[str, Any]:
+    return {
+        "event": "exec",
+        "purpose": purpose,
+        "exit_code": exit_code,
+        "duration_s": duration,
+        "timed_out": False,
+        "output_bytes": 10,
+        "output_truncated": False,
+    }
+
+
+def transfer(direction: str, purpose: str, path: str, kept: str | None = None) -> dict[str, Any]:
+    return {
+        "event": "transfer",
+        "direction": direction,
+        "purpose": purpose,
+        "path": path,
+        "outcome": "ok",
+        "code": None,
+        "files": 0,
+        "size": 0,
+        "sha256": None,
+        "kept": kept,
+        "entries": [],
+    }
+
+
+def counters(**changes: Any) -> dict[str, Any]:
+    tmpfs = {"/tmp": {"used": 4096, "size": 2**26}}
+    return {
+        "event": "counters",
+        "oom_kill": 0,
+        "pids_max": 0,
+        "memory_peak_bytes": 1000,
+        "tmpfs": tmpfs,
+        "available": True,
+        **changes,
+    }
+
+
+def trial_config(number: int) -> dict[str, Any]:
+    """Harbor's resolved TrialConfig of one trial, the parts that are compared and some that are not."""
+    return {
+        "task": {"path": f"/data/runs/{RUN_ID}/tasks/task-{number}", "name": None, "source": None},
+        "trial_name": SESSION,
+        "trials_dir": f"/data/runs/{RUN_ID}/trials/{number}/job",
+        "install_only": False,
+        "timeout_multiplier": 1.0,
+        "agent_timeout_multiplier": None,
+        "verifier_timeout_multiplier": None,
+        "agent_setup_timeout_multiplier": None,
+        "environment_build_timeout_multiplier": None,
+        "agent": {
+            "name": "mini-swe-agent",
+            "import_path": None,
+            "model_name": f"openai/{ALIAS}",
+            "skills": [],
+            "override_timeout_sec": 300.0,
+            "override_setup_timeout_sec": 60.0,
+            "load_trajectory": None,
+            "kwargs": {
+                "version": AGENT_VERSION,
+                "max_tokens": 1024,
+                "config": {"agent": {"step_limit": 8}, "model": {"model_kwargs": {"drop_params": False}}},
+            },
+            "mcp_servers": [],
+        },
+        "user_agent": None,
+        "environment": {
+            "type": None,
+            "import_path": "runs.harness.environment:OwnedEnvironment",
+            "mounts": None,
+            "extra_docker_compose": [],
+            "kwargs": {"plan": "/data/environment.json"},
+        },
+        "verifier": {"override_timeout_sec": 60.0, "max_timeout_sec": None, "disable": False},
+        "artifacts": [],
+        "job_id": str(UUID(int=77)),
+        "source_trial": None,
+    }
+
+
+def _result(number: int, offset: float, config: dict[str, Any]) -> dict[str, Any]:
+    def span(start: float, end: float) -> dict[str, str]:
+        return {"started_at": at(offset + start), "finished_at": at(offset + end)}
+
+    return {
+        "id": str(UUID(int=number)),
+        "task_name": f"task-{number}",
+        "trial_name": SESSION,
+        "trial_uri": "file:///data",
+        "task_id": {"path": config["task"]["path"]},
+        "source": None,
+        "task_checksum": checksum(number),
+        "config": copy.deepcopy(config),
+        "agent_info": {"name": "mini-swe-agent", "version": AGENT_VERSION, "model_info": {"name": ALIAS}},
+        "agent_result": {"n_input_tokens": 300, "n_cache_tokens": 0, "n_output_tokens": 30, "cost_usd": 0},
+        "verifier_result": {"rewards": {"reward": 1}},
+        "verifier_environment_mode": "separate",
+        "exception_info": None,
+        "started_at": at(offset),
+        "finished_at": at(offset + 30),
+        "environment_setup": span(0.5, 2),
+        "agent_setup": span(2, 4),
+        "agent_execution": span(4, 15),
+        "verifier": span(17, 23),
+        "step_results": None,
+    }
+
+
+def _trial_lock(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {
+        key: value
+        for key, value in config.items()
+        if key not in ("task", "trial_name", "trials_dir", "job_id")
+    }
+    return {
+        "schema_version": 2,
+        "task": {"name": "task", "type": "local", "digest": "sha256:" + "8" * 64},
+        **copy.deepcopy(kept),
+        "verifier": {**config["verifier"], "environment_mode": "separate"},
+    }
+
+
+def _job_lock(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "schema_version": 3,
+        "created_at": at(0),
+        "harbor": {"version": "0.22.0", "git_commit_hash": None, "is_editable": False},
+        "n_concurrent_trials": 1,
+        "retry": {"max_retries": 0},
+        "trials": [_trial_lock(config)],
+    }
+
+
+def _job_config(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "job_name": "job",
+        "n_attempts": 1,
+        "install_only": False,
+        "timeout_multiplier": 1.0,
+        "n_concurrent_trials": 1,
+        "retry": {"max_retries": 0},
+        "environment": copy.deepcopy(config["environment"]),
+        "verifier": copy.deepcopy(config["verifier"]),
+        "agents": [copy.deepcopy(config["agent"])],
+        "tasks": [copy.deepcopy(config["task"])],
+    }
+
+
+def exception(name: str) -> dict[str, Any]:
+    return {
+        "exception_type": name,
+        "exception_message": "SENTINEL message",
+        "exception_traceback": "SENTINEL traceback",
+        "occurred_at": at(20),
+    }

@@ -1,0 +1,206 @@
+"""The table's order: with several observations at once, the earlier row decides. Every row alone decides
+too."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from evidence.checks import Check
+from evidence.classify import classify_trial
+from evidence.codes import BADGES, CODES, SENTENCE_FIELDS, Bucket, FailureClass
+from evidence.endpoint import EndpointFacts, EndpointFailure
+from evidence.facts import (
+    AgentFacts,
+    Deadline,
+    Resources,
+    Timing,
+    TrialFacts,
+    Trouble,
+    VerifierFacts,
+)
+from evidence.rewards import Reward, RewardState
+
+type Change = Callable[[TrialFacts], TrialFacts]
+
+PASSING = TrialFacts(
+    trial=1,
+    task="task-1",
+    checks=(Check("a", "integrity.spec_mismatch", True), Check("b", "invalid_evaluation.install_only", True)),
+    proofs=(Check("c", "invalid_evaluation.proof_missing", True),),
+    endpoint=EndpointFacts(completions=3),
+    agent=AgentFacts(ended=True, exit_code=0),
+    resources=Resources(available=True),
+    verifier=VerifierFacts(ended=True, exit_code=0, terminal=True),
+    reward=Reward(RewardState.ONE),
+)
+
+
+def _failed(code: str) -> Change:
+    return lambda facts: replace(facts, checks=(*facts.checks, Check("x", code, False)))
+
+
+def _agent(**changes: object) -> Change:
+    return lambda facts: replace(facts, agent=replace(facts.agent, **changes))
+
+
+def _endpoint_failure(facts: TrialFacts) -> TrialFacts:
+    failure = EndpointFailure("routing.tls")
+    endpoint = replace(facts.endpoint, failures=1, last_failure=failure, ended_on_failure=True)
+    return _agent(exit_code=1)(replace(facts, endpoint=endpoint))
+
+
+def _oom(facts: TrialFacts) -> TrialFacts:
+    return _agent(exit_code=137)(replace(facts, resources=replace(facts.resources, oom_kills=1)))
+
+
+def _verifier(**changes: object) -> Change:
+    return lambda facts: replace(facts, verifier=replace(facts.verifier, **changes))
+
+
+def _reward(state: RewardState) -> Change:
+    return lambda facts: replace(facts, reward=Reward(state))
+
+
+# Only changes that can stand beside each other: none undoes what an earlier row looks at.
+ROWS: list[tuple[int, str, Change]] = [
+    (1, "integrity.task_checksum", _failed("integrity.task_checksum")),
+    (2, "invalid_evaluation.other_agent", _failed("invalid_evaluation.other_agent")),
+    (3, "cancelled.requested", lambda facts: replace(facts, cancel=Timing.BEFORE_GRADE)),
+    (4, "worker_runtime.interrupted", lambda facts: replace(facts, interrupted=True)),
+    (4, "worker_runtime.process_lost", lambda facts: replace(facts, process_lost=True)),
+    (
+        5,
+        "worker_runtime.start_failed",
+        lambda facts: replace(facts, trouble=(Trouble("worker_runtime.start_failed"),)),
+    ),
+    (5, "harness.no_result", lambda facts: replace(facts, harness=Trouble("harness.no_result"))),
+    (6, "incomplete.agent_deadline", lambda facts: replace(facts, deadline=Deadline("agent", 300))),
+    (7, "routing.tls", _endpoint_failure),
+    (8, "resource_exhaustion.memory", _oom),
+    (
+        9,
+        "invalid_evaluation.proof_missing",
+        lambda facts: replace(facts, proofs=(Check("p", "invalid_evaluation.proof_missing", False),)),
+    ),
+    (10, "worker_runtime.verifier_transfer", _verifier(bad_transfers=("verifier_logs: refused",))),
+    (10, "grading.verifier_not_run", _verifier(ended=False)),
+    (10, "grading.verifier_exit", _verifier(exit_code=3)),
+    (11, "integrity.reward_both_files", _reward(RewardState.BOTH_FILES)),
+]
+
+
+def test_the_base_passes_in_row_12() -> None:
+    result = classify_trial(PASSING)
+    assert (result.bucket, result.row, result.code, result.badges) == (
+        Bucket.PASSED,
+        12,
+        "passed.reward_1",
+        (),
+    )
+
+
+@pytest.mark.parametrize(("row", "code", "change"), ROWS, ids=[code for _, code, _ in ROWS])
+def test_a_row_alone_decides(row: int, code: str, change: Change) -> None:
+    result = classify_trial(change(PASSING))
+    assert (result.row, result.code) == (row, code)
+    assert result.klass is CODES[code].klass and result.sentence and result.title
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(a, b) for a, b in itertools.combinations(ROWS, 2)],
+    ids=[f"{a[1]} before {b[1]}" for a, b in itertools.combinations(ROWS, 2)],
+)
+def test_of_two_observations_the_earlier_row_decides(
+    first: tuple[int, str, Change], second: tuple[int, str, Change]
+) -> None:
+    result = classify_trial(first[2](second[2](PASSING)))
+    assert (result.row, result.code) == first[:2]
+
+
+@pytest.mark.parametrize("state", [state for state in RewardState if state.value_or_none is None])
+def test_every_reward_that_is_no_grade_has_its_code(state: RewardState) -> None:
+    result = classify_trial(_reward(state)(PASSING))
+    assert result.bucket is Bucket.ERROR
+    assert result.code.endswith(state.value)
+    assert result.klass is (FailureClass.INTEGRITY if state.is_contradiction else FailureClass.GRADING)
+
+
+def test_a_broken_verifier_comes_before_a_contradictory_reward() -> None:
+    result = classify_trial(_verifier(exit_code=1)(_reward(RewardState.BOTH_FILES)(PASSING)))
+    assert result.code == "grading.verifier_exit"
+
+
+def test_an_upstream_failure_counts_only_when_nothing_was_valid_or_the_agent_died_of_it() -> None:
+    failure = EndpointFailure("routing.tls")
+    early = replace(PASSING, endpoint=EndpointFacts(3, 1, last_failure=failure))
+    assert classify_trial(early).code == "passed.reward_1"
+    assert classify_trial(_agent(exit_code=1)(early)).code == "passed.reward_1"
+    last = replace(PASSING, endpoint=EndpointFacts(3, 1, last_failure=failure, ended_on_failure=True))
+    assert classify_trial(last).code == "passed.reward_1"
+    assert classify_trial(_agent(exit_code=1)(last)).code == "routing.tls"
+    nothing = replace(PASSING, endpoint=EndpointFacts(0, 1, last_failure=failure))
+    assert classify_trial(nothing).code == "routing.tls"
+
+
+def test_refusals_never_choose_a_class() -> None:
+    facts = replace(PASSING, endpoint=EndpointFacts(completions=0, refusals=9))
+    assert classify_trial(facts).code == "invalid_evaluation.no_completion"
+
+
+@pytest.mark.parametrize("resource", [{"oom_kills": 1}, {"pids_limit_hits": 1}, {"tmpfs_full": True}])
+def test_a_counter_without_an_error_of_the_agent_is_only_a_badge(resource: dict[str, int]) -> None:
+    result = classify_trial(replace(PASSING, resources=Resources(available=True, **resource)))
+    assert result.code == "passed.reward_1"
+    assert len(result.badges) == 1
+
+
+def test_a_trial_that_never_started_says_why() -> None:
+    idle = TrialFacts(trial=3, task="task-3", started=False)
+    assert classify_trial(idle).code == "worker_runtime.not_started"
+    assert classify_trial(replace(idle, cancel=Timing.BEFORE_GRADE)).code == "cancelled.requested"
+    assert classify_trial(replace(idle, interrupted=True)).code == "worker_runtime.interrupted"
+    assert classify_trial(replace(idle, deadline=Deadline("run", 1800))).code == "incomplete.run_deadline"
+    trouble = replace(idle, trouble=(Trouble("worker_runtime.probe"),))
+    assert classify_trial(trouble).code == "worker_runtime.probe"
+
+
+def test_what_came_after_the_grade_is_a_badge() -> None:
+    late = replace(PASSING, cancel=Timing.AFTER_GRADE, deadline=Deadline("trial", 600, Timing.AFTER_GRADE))
+    result = classify_trial(late)
+    assert result.code == "passed.reward_1"
+    assert result.badges == ("late_cancel", "late_deadline")
+
+
+def test_a_reward_after_a_limit_is_kept_and_not_counted() -> None:
+    """CL04, CL28: the limit's value is shown, the reward is a badge."""
+    result = classify_trial(replace(PASSING, deadline=Deadline("agent", 300)))
+    assert result.bucket is Bucket.ERROR
+    assert "300 s" in result.sentence
+    assert result.badges == ("graded_after_limit",)
+
+
+def test_every_badge_is_explained() -> None:
+    everything = replace(
+        PASSING,
+        cancel=Timing.AFTER_GRADE,
+        deadline=Deadline("trial", None, Timing.AFTER_GRADE),
+        endpoint=EndpointFacts(3, refusals=1, session_mismatches=1),
+        agent=AgentFacts(True, 1, True, True),
+        resources=Resources(False, 1, 1, True),
+        harbor_exception="X",
+    )
+    badges = classify_trial(everything).badges
+    assert set(badges) <= set(BADGES)
+    assert len(badges) == 13
+
+
+def test_every_code_is_a_stable_name_with_a_sentence_that_can_be_filled() -> None:
+    fields = dict.fromkeys(SENTENCE_FIELDS, "5")
+    for name, code in CODES.items():
+        assert name == code.name and name.count(".") == 1
+        assert "{" not in code.sentence.format(**fields)
+        assert code.title and code.sentence.endswith(".")
+        assert code.bucket in (Bucket.PASSED, Bucket.FAILED) or (code.klass and code.remedy)

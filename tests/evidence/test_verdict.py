@@ -1,0 +1,271 @@
+"""Counts always add up; the suite passes only when everything was graded, passed, held and was cleaned up."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evidence.classify import Classification, classify_trial
+from evidence.codes import CODES, Bucket, FailureClass
+from evidence.facts import TrialFacts
+from evidence.provenance import provenance_document
+from evidence.results import read_run
+from evidence.suite_result import PROMOTION, suite_document
+from evidence.trial_result import trial_document
+from evidence.verdict import OUR_SIDE, Verdict, suite_verdict
+from runs.documents.canonical import canonical_bytes
+from tests.evidence.folders import passing_run
+from tests.evidence.variants import cancel, cancelled_in_agent, interrupted_in_agent, reward
+
+
+def result(code: str) -> Classification:
+    found = CODES[code]
+    return replace(
+        classify_trial(TrialFacts(1, "task", started=False)),
+        bucket=found.bucket,
+        klass=found.klass,
+        code=code,
+    )
+
+
+PASS, FAIL = result("passed.reward_1"), result("failed.reward_0")
+GRADING, DEADLINE = result("grading.reward_domain"), result("incomplete.agent_deadline")
+LOST, CANCELLED = result("worker_runtime.interrupted"), result("cancelled.requested")
+
+
+@pytest.mark.parametrize(
+    ("results", "expected", "rate"),
+    [
+        pytest.param(
+            [PASS, PASS, PASS],
+            Verdict.PASSED,
+            "3 of 3 evaluated passed · 3 of 3 requested evaluated",
+            id="all",
+        ),
+        pytest.param(
+            [PASS, FAIL, PASS],
+            Verdict.FAILED,
+            "2 of 3 evaluated passed · 3 of 3 requested evaluated",
+            id="CL26",
+        ),
+        pytest.param(
+            [PASS, DEADLINE, CANCELLED],
+            Verdict.CANCELLED,
+            "1 of 1 evaluated passed · 1 of 3 requested evaluated",
+            id="CL07",
+        ),
+        pytest.param(
+            [PASS, FAIL, GRADING],
+            Verdict.INCOMPLETE,
+            "1 of 2 evaluated passed · 2 of 3 requested evaluated",
+            id="CL10",
+        ),
+        pytest.param(
+            [GRADING] * 10,
+            Verdict.INCOMPLETE,
+            "0 of 0 evaluated passed · 0 of 10 requested evaluated",
+            id="CL17",
+        ),
+        pytest.param(
+            [PASS, LOST, LOST],
+            Verdict.ERROR,
+            "1 of 1 evaluated passed · 1 of 3 requested evaluated",
+            id="RS01",
+        ),
+        pytest.param(
+            [result("worker_runtime.start_failed")] * 50,
+            Verdict.ERROR,
+            "0 of 0 evaluated passed · 0 of 50 requested evaluated",
+            id="CL02",
+        ),
+        pytest.param(
+            [], Verdict.ERROR, "0 of 0 evaluated passed · 0 of 0 requested evaluated", id="nothing requested"
+        ),
+    ],
+)
+def test_a_suite_amounts_to_one_verdict(results: list[Classification], expected: Verdict, rate: str) -> None:
+    suite = suite_verdict(results, floor=1.0, cleanup_clean=True)
+    assert (suite.verdict, suite.counts.sentence) == (expected, rate)
+    assert (suite.floor_met is None) == (suite.counts.evaluated < suite.counts.requested or not results)
+
+
+@pytest.mark.parametrize(
+    "change", [{"cleanup_clean": False}, {"run_failed": True}, {"integrity_held": False}]
+)
+def test_a_suite_of_passes_is_an_error_when_the_run_did_not_end_well(change: dict[str, bool]) -> None:
+    """CL16: what an aggregate says never makes a pass."""
+    suite = suite_verdict([PASS], floor=1.0, **{"cleanup_clean": True, **change})
+    assert suite.verdict is Verdict.ERROR
+
+
+def test_a_missed_floor_stays_a_fail_when_the_cleanup_failed() -> None:
+    assert suite_verdict([FAIL], floor=1.0, cleanup_clean=False).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("passed", "floor", "expected"), [(1, 0.5, Verdict.PASSED), (0, 0.5, Verdict.FAILED)]
+)
+def test_the_floor_is_reached_exactly(passed: int, floor: float, expected: Verdict) -> None:
+    results = [PASS] * passed + [FAIL] * (2 - passed)
+    assert suite_verdict(results, floor=floor, cleanup_clean=True).verdict is expected
+
+
+@given(
+    st.lists(st.sampled_from(sorted(CODES)), max_size=6),
+    st.floats(0, 1),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_counts_add_up_and_a_pass_needs_everything(
+    codes: list[str], floor: float, clean: bool, failed: bool, held: bool
+) -> None:
+    results = [result(code) for code in codes]
+    suite = suite_verdict(results, floor=floor, cleanup_clean=clean, run_failed=failed, integrity_held=held)
+    counts = suite.counts
+    assert counts.evaluated == counts.passed + counts.failed
+    assert counts.requested == counts.evaluated + counts.error + counts.cancelled == len(codes)
+    if suite.verdict is Verdict.PASSED:
+        assert clean and held and not failed and counts.requested > 0
+        assert counts.evaluated == counts.requested and counts.passed / counts.requested >= floor
+    if suite.verdict is Verdict.CANCELLED:
+        assert counts.cancelled > 0
+
+
+def test_only_classes_of_our_own_side_make_an_error() -> None:
+    for code in CODES.values():
+        if code.bucket is Bucket.ERROR:
+            verdict = suite_verdict([PASS, result(code.name)], floor=1.0, cleanup_clean=True).verdict
+            assert verdict is (Verdict.ERROR if code.klass in OUR_SIDE else Verdict.INCOMPLETE)
+    assert FailureClass.GRADING not in OUR_SIDE
+
+
+def _documents(where: Path, *changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    case = passing_run()
+    for change in changes:
+        change(case)
+    run = read_run(case.write(where / "run"))
+    results = [classify_trial(trial) for trial in run.trials]
+    verdict = suite_verdict(results, floor=1.0, cleanup_clean=True, run_failed=run.interrupted)
+    trials = [trial_document(trial, each) for trial, each in zip(run.trials, results, strict=True)]
+    document = suite_document(
+        run,
+        verdict,
+        trials,
+        cleanup={"state": "clean", "found": 6, "removed": 6, "left": 0},
+        provenance_sha256="0" * 64,
+    )
+    return document, provenance_document(
+        run, {"kernel": "6.1", "limits": {"cpus": {"value": 1, "mechanism": "cgroup"}}}
+    )
+
+
+def test_the_suite_document_holds_every_field_and_no_null_identity(tmp_path: Path) -> None:
+    document, provenance = _documents(tmp_path)
+    assert document["schema"] == "anvil-serving.environment-suite-run/v1"
+    assert document["verdict"]["value"] == "passed"
+    assert document["promotion"] == {"authorized": False, "sentence": PROMOTION}
+    assert {
+        "model",
+        "served_model",
+        "runtime",
+        "image",
+        "hardware",
+        "topology",
+        "harnesses",
+        "dataset",
+    } <= set(document["identities"])
+    assert document["identities"]["hardware"] == document["identities"]["served_model"] == "unavailable"
+    assert b"null" not in canonical_bytes(document["identities"])
+    assert b"null" not in canonical_bytes(provenance["declared"]) + canonical_bytes(
+        provenance["observed"]["kernel"]
+    )
+    assert provenance["observed"]["engine"] == "unavailable"
+    assert provenance["observed"]["ledger"]["trials"]["1"]["completions"] == 3
+    assert len(document["trials"]) == 3
+
+
+def test_an_interrupted_run_keeps_its_first_trial(tmp_path: Path) -> None:
+    """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run's verdict is error."""
+
+    def change(case: Any) -> None:
+        case.trials.append(case.trials.pop(0))
+        interrupted_in_agent(case)
+        case.trials.insert(0, case.trials.pop())
+        case.never_started(3)
+
+    document, _ = _documents(tmp_path, change)
+    assert [
+        (trial["bucket"], trial["failure"] and trial["failure"]["code"]) for trial in document["trials"]
+    ] == [
+        ("passed", None),
+        ("error", "worker_runtime.interrupted"),
+        ("error", "worker_runtime.interrupted"),
+    ]
+    assert document["verdict"]["value"] == "error"
+
+
+def test_a_cancelled_run_counts_what_was_graded_before(tmp_path: Path) -> None:
+    def change(case: Any) -> None:
+        case.trials.insert(0, case.trials.pop(1))
+        cancelled_in_agent(case)
+        case.trials.insert(0, case.trials.pop(1))
+        case.never_started(3)
+        cancel(110)(case)
+
+    document, _ = _documents(tmp_path, change)
+    assert [trial["bucket"] for trial in document["trials"]] == ["passed", "cancelled", "cancelled"]
+    assert document["verdict"]["value"] == "cancelled"
+    assert document["counts"] == {
+        "requested": 3,
+        "evaluated": 1,
+        "passed": 1,
+        "failed": 0,
+        "error": 0,
+        "cancelled": 2,
+    }
+
+
+def test_no_exception_text_and_no_harness_aggregate_reaches_the_document(tmp_path: Path) -> None:
+    """RW19, RS14: the harness's own figures and texts are never shown as results."""
+
+    def change(case: Any) -> None:
+        from tests.evidence.folders import exception
+
+        case.trial.result["exception_info"] = exception("SentinelError")
+        case.trial.result["verifier_result"] = {"rewards": {"reward": 0.5}}
+
+    document, provenance = _documents(tmp_path, change)
+    assert b"SENTINEL" not in canonical_bytes(document) + canonical_bytes(provenance)
+    assert b"SentinelError" not in canonical_bytes(document) + canonical_bytes(provenance)
+    assert document["trials"][0]["failure"]["code"] == "harness.exception"
+
+
+def test_cost_zero_with_tokens_is_not_reported(tmp_path: Path) -> None:
+    """TR10"""
+    document, _ = _documents(tmp_path, reward(b'{"reward":0}'))
+    usage = document["trials"][0]["usage"]
+    assert usage["cost_usd"] is None and usage["prompt_tokens"] == 300
+
+
+def test_durations_need_like_clocks(tmp_path: Path) -> None:
+    """RS11: unknown zone marked, negative durations unknown."""
+
+    def change(case: Any) -> None:
+        case.trial.result["agent_execution"] = {
+            "started_at": "2026-06-17T04:00:04",
+            "finished_at": "2026-06-17T04:00:05Z",
+        }
+        case.trial.result["verifier"] = {
+            "started_at": "2026-06-17T04:00:04",
+            "finished_at": "2026-06-17T04:00:06",
+        }
+
+    document, _ = _documents(tmp_path, change)
+    timings = document["trials"][0]["timings"]
+    assert (timings["agent"]["seconds"], timings["agent"]["clock"]) == (None, "unknown zone")
+    assert (timings["verifier"]["seconds"], timings["verifier"]["clock"]) == (2.0, "unknown zone")
+    assert timings["trial"]["clock"] == "utc"

@@ -1,0 +1,881 @@
+"""Named ways in which one trial can go wrong, each with the code that it must get.
+
+A variant changes the documents of a run before they are written. Its trial is the first one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.evidence.folders import RunCase, at, counters, exception, failed_request
+
+type Change = Callable[[RunCase], None]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`cases` are rows of the case table that this variant answers."""
+
+    name: str
+    code: str
+    change: Change
+    cases: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.cases}:{self.name}" if self.cases else self.name
+
+
+def reward(json: bytes | None = None, txt: bytes | None = None) -> Change:
+    return lambda run: run.trial.reward(json=json, txt=txt)
+
+
+REWARDS = [
+    Variant("both files, different", "integrity.reward_both_files", reward(b'{"reward":1}', b"0"), "RW01"),
+    Variant("both files, json 0", "integrity.reward_both_files", reward(b'{"reward":0}', b"1"), "RW07"),
+    Variant("both files, equal", "integrity.reward_both_files", reward(b'{"reward":1}', b"1"), "RW07"),
+    Variant("both files, one broken", "integrity.reward_both_files", reward(b"{", b"1")),
+    Variant("both files, one empty", "integrity.reward_both_files", reward(b"", b"1")),
+    Variant("no file", "grading.reward_missing", reward(), "RW04"),
+    Variant("truncated", "grading.reward_malformed", reward(b'{"reward":1'), "RW05"),
+    Variant("other keys", "grading.reward_key_missing", reward(b'{"accuracy":0.9,"format":1.0}'), "RW08"),
+    Variant(
+        "duplicate key 0 1", "integrity.reward_duplicate_key", reward(b'{"reward":0,"reward":1}'), "RW10"
+    ),
+    Variant(
+        "duplicate key 1 1", "integrity.reward_duplicate_key", reward(b'{"reward":1,"reward":1}'), "RW14"
+    ),
+    Variant("duplicate below", "integrity.reward_duplicate_key", reward(b'{"reward":{"a":1,"a":1}}')),
+    Variant("null", "grading.reward_null", reward(b'{"reward":null}'), "RW11"),
+    Variant("true", "grading.reward_boolean", reward(b'{"reward":true}'), "RW13"),
+    Variant("false", "grading.reward_boolean", reward(b'{"reward":false}')),
+    Variant("empty object", "grading.reward_key_missing", reward(b"{}"), "RW16"),
+    Variant("bare number", "grading.reward_malformed", reward(b"1"), "RW17"),
+    Variant("list of objects", "grading.reward_malformed", reward(b'[{"reward":1},{"score":0}]'), "RW19"),
+    Variant("capital key", "grading.reward_key_missing", reward(b'{"Reward":1}'), "RW22"),
+    Variant("0.8", "grading.reward_domain", reward(b'{"reward":0.8}'), "CL05"),
+    Variant("2", "grading.reward_domain", reward(b'{"reward":2}'), "CL17"),
+    Variant("-1", "grading.reward_domain", reward(b'{"reward":-1}')),
+    Variant("huge integer", "grading.reward_domain", reward(b'{"reward":' + b"9" * 400 + b"}")),
+    Variant("1.0", "grading.reward_type", reward(b'{"reward":1.0}')),
+    Variant("-0.0", "grading.reward_type", reward(b'{"reward":-0.0}')),
+    Variant("1e0", "grading.reward_type", reward(b'{"reward":1e0}')),
+    Variant("string", "grading.reward_type", reward(b'{"reward":"1"}')),
+    Variant("list", "grading.reward_type", reward(b'{"reward":[1]}')),
+    Variant("object", "grading.reward_type", reward(b'{"reward":{"reward":1}}')),
+    Variant("NaN", "grading.reward_nonfinite", reward(b'{"reward":NaN}')),
+    Variant("Infinity", "grading.reward_nonfinite", reward(b'{"reward":-Infinity}')),
+    Variant("1e999", "grading.reward_nonfinite", reward(b'{"reward":1e999}')),
+    Variant("extra key", "grading.reward_extra_key", reward(b'{"reward":1,"note":0}')),
+    Variant("BOM", "grading.reward_malformed", reward(b'\xef\xbb\xbf{"reward":1}')),
+    Variant("UTF-16", "grading.reward_malformed", reward('{"reward":1}'.encode("utf-16"))),
+    Variant("invalid UTF-8", "grading.reward_malformed", reward(b'{"reward":1,"\xff":1}')),
+    Variant("lone surrogate", "grading.reward_malformed", reward(b'{"reward":1,"\\ud800":1}')),
+    Variant("two values", "grading.reward_malformed", reward(b'{"reward":1}{"reward":1}')),
+    Variant("comment", "grading.reward_malformed", reward(b'{"reward":1} // ok')),
+    Variant("deep", "grading.reward_malformed", reward(b'{"reward":' + b"[" * 900 + b"]" * 900 + b"}")),
+    Variant("NUL behind", "grading.reward_malformed", reward(b'{"reward":1}\0')),
+    Variant("empty json", "grading.reward_malformed", reward(b"")),
+    Variant("too large", "grading.reward_unreadable", reward(b'{"reward":1}' + b" " * 5000)),
+    *(
+        Variant(f"text {text!r}", "grading.reward_malformed", reward(None, text))
+        for text in (
+            b"",
+            b"\n",
+            b" 1",
+            b"1 ",
+            b"1\n\n",
+            b"1\r\n",
+            b"01",
+            b"+1",
+            b"-0",
+            b"1.0",
+            b"1_0",
+            "１".encode(),
+            b"1e0",
+            b"true",
+            b"0x1",
+            b"2",
+            b"\xef\xbb\xbf1",
+            b"1\0",
+            b"\xff",
+            b"NaN",
+            b"[REDACTED]",
+            b"1,0",
+        )
+    ),
+]
+
+
+def old_reward(run: RunCase) -> None:
+    """The file's mtime is set by the writer 20 s after the trial's start; so the verifier opens later
+    here."""
+    run.trial.event("opened", role="verifier")["at"] = at(1000)
+
+
+def result(**changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.result.update(changes)
+
+    return change
+
+
+def without(key: str) -> Change:
+    def change(run: RunCase) -> None:
+        del run.trial.result[key]
+
+    return change
+
+
+def inverted(key: str) -> Change:
+    def change(run: RunCase) -> None:
+        span = run.trial.result if key == "trial" else run.trial.result[key]
+        span["started_at"], span["finished_at"] = at(50), at(49)
+
+    return change
+
+
+def event(name: str, match: dict[str, Any], **changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.event(name, **match).update(changes)
+
+    return change
+
+
+def drop(name: str, **match: Any) -> Change:
+    return lambda run: run.trial.drop(name, **match)
+
+
+def twice(name: str, **match: Any) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.events.insert(5, dict(run.trial.event(name, **match)))
+
+    return change
+
+
+def ledger(position: int, **changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        run.ledger[position].update(changes)
+
+    return change
+
+
+def cut_ledger(run: RunCase) -> None:
+    run.ledger.pop()
+
+
+def after_closed(run: RunCase) -> None:
+    run.ledger.append(dict(run.ledger[0]))
+
+
+def spec_of(**changes: Any) -> Change:
+    """The spec itself is another one than the recorded hash says."""
+
+    def change(run: RunCase) -> None:
+        from tests.evidence.folders import canonical, sha256
+
+        run.run["spec_sha256"] = sha256(canonical(run.spec))
+        run.rehash = False
+        run.spec.update(changes)
+
+    return change
+
+
+def tampered(path: str, data: bytes) -> Change:
+    """A kept file that differs from what the provider recorded."""
+
+    def change(run: RunCase) -> None:
+        run.trial.kept[path] = data
+
+    return change
+
+
+def lost(path: str) -> Change:
+    def change(run: RunCase) -> None:
+        del run.trial.kept[path]
+
+    return change
+
+
+def second_result(run: RunCase) -> None:
+    import json
+
+    run.trial.extra["job/task__ZzZzZzZ/result.json"] = json.dumps(run.trial.result).encode()
+
+
+def verifier_input(run: RunCase) -> None:
+    run.trial.event("transfer", purpose="artifacts_in")["entries"][0]["sha256"] = "0" * 64
+
+
+def journal(index: int, **changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        run.journal["resources"][index].update(changes)
+
+    return change
+
+
+def run_record(**changes: Any) -> Change:
+    return lambda run: run.run.update(changes)
+
+
+def supervision(**changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        assert run.trial.supervision is not None
+        run.trial.supervision.update(changes)
+
+    return change
+
+
+def no_supervision(run: RunCase) -> None:
+    run.trial.supervision = None
+
+
+def extra_trial(run: RunCase) -> None:
+    run.spec["tasks"].pop()
+
+
+def foreign_task(run: RunCase) -> None:
+    run.trial.result.update({"task_name": "task-2", "task_id": {"path": "/data/tasks/task-2"}})
+
+
+def bad_times(run: RunCase) -> None:
+    run.run["ended_at"] = at(-1)
+
+
+INTEGRITY = [
+    Variant("reward older than verifier", "integrity.reward_before_verifier", old_reward, "RW02"),
+    Variant("foreign task", "integrity.foreign_trial", foreign_task, "RS03"),
+    Variant("foreign task path", "integrity.foreign_trial", result(task_id={"path": "/x/task-2"}), "RS03"),
+    Variant(
+        "task id of a package", "integrity.foreign_trial", result(task_id={"org": "a", "name": "task-1"})
+    ),
+    Variant("two results", "integrity.duplicate_trial", second_result, "RS08"),
+    Variant("two trial folders", "integrity.duplicate_trial", second_result, "CL24"),
+    Variant("checksum differs", "integrity.task_checksum", result(task_checksum="0" * 64), "RS04"),
+    Variant("checksum missing", "integrity.task_checksum", without("task_checksum")),
+    Variant("no id", "integrity.trial_identity", without("id"), "RS12"),
+    Variant("id is a number", "integrity.trial_identity", result(id=1)),
+    Variant("id is no uuid", "integrity.trial_identity", result(id="task__ZMZiXjZ"), "RS06"),
+    Variant("another id", "integrity.trial_identity", result(id="00000000-0000-0000-0000-00000000ffff")),
+    *(
+        Variant(f"{key} inverted", "integrity.times_inverted", inverted(key), "RS12")
+        for key in ("trial", "environment_setup", "agent_setup", "agent_execution", "verifier")
+    ),
+    Variant("run inverted", "integrity.times_inverted", bad_times),
+    Variant("monotonic inverted", "integrity.times_inverted", supervision(mono_ended=1.0)),
+    Variant("supervision inverted", "integrity.times_inverted", supervision(ended_at=at(-5))),
+    Variant("spec changed", "integrity.spec_mismatch", spec_of(suite="swe")),
+    Variant("spec of another schema", "integrity.spec_unreadable", spec_of(schema="benchsite.run-spec/v2")),
+    Variant("run of another schema", "integrity.run_unreadable", run_record(schema="x")),
+    Variant("run id differs", "integrity.run_identity", run_record(run_id="0" * 32)),
+    Variant("unrequested trial", "integrity.foreign_trial", extra_trial),
+    Variant(
+        "agent image",
+        "integrity.image_mismatch",
+        event("opened", {"role": "agent"}, image_id="sha256:" + "0" * 64),
+    ),
+    Variant(
+        "verifier image",
+        "integrity.image_mismatch",
+        event("opened", {"role": "verifier"}, image_id="sha256:1"),
+    ),
+    Variant(
+        "image as tag",
+        "integrity.image_mismatch",
+        event("opened", {"role": "agent"}, image_id="agent:latest"),
+    ),
+    Variant("journaled image", "integrity.image_mismatch", journal(0, image_id="sha256:" + "0" * 64)),
+    Variant(
+        "journaled verifier image", "integrity.image_mismatch", journal(1, image_id="sha256:" + "0" * 64)
+    ),
+    Variant("journaled id differs", "integrity.trial_identity", journal(0, trial_uuid="0" * 8)),
+    Variant(
+        "seen id differs", "integrity.trial_identity", event("opened", {"role": "agent"}, trial_uuid="x")
+    ),
+    Variant(
+        "container of another trial", "integrity.trial_identity", event("opened", {"role": "agent"}, trial=2)
+    ),
+    Variant("two agent containers", "integrity.duplicate_trial", twice("opened", role="agent")),
+    Variant("two verifier containers", "integrity.duplicate_trial", twice("opened", role="verifier")),
+    Variant(
+        "journal of another schema",
+        "integrity.journal_unreadable",
+        lambda run: run.journal.update(schema="x"),
+    ),
+    Variant("journal with an extra key", "integrity.journal_unreadable", lambda run: run.journal.update(x=1)),
+    Variant("ledger without end", "integrity.ledger_broken", cut_ledger),
+    Variant("ledger goes on", "integrity.ledger_broken", after_closed),
+    Variant("ledger wrong count", "integrity.ledger_broken", ledger(-1, count=3)),
+    Variant("ledger empty", "integrity.ledger_broken", lambda run: run.ledger.clear()),
+    Variant("ledger number", "integrity.ledger_broken", ledger(1, seq=7)),
+    Variant("ledger chain", "integrity.ledger_broken", ledger(2, prev="0" * 64)),
+    Variant("ledger first chain", "integrity.ledger_broken", ledger(0, prev="1" * 64)),
+    Variant("ledger kind", "integrity.ledger_broken", ledger(0, kind="great")),
+    Variant("ledger extra key", "integrity.ledger_broken", ledger(0, body="x")),
+    Variant("ledger boolean count", "integrity.ledger_broken", ledger(0, prompt_tokens=True)),
+    Variant("ledger negative", "integrity.ledger_broken", ledger(0, bytes_in=-1)),
+    Variant(
+        "reward changed afterwards",
+        "integrity.artifact_hash",
+        tampered("verifier/reward.json", b'{"reward":0}'),
+    ),
+    Variant("reward spaced", "integrity.artifact_hash", tampered("verifier/reward.json", b'{"reward":1}')),
+    Variant("output changed", "integrity.artifact_hash", tampered("verifier/test-stdout.txt", b"nice")),
+    Variant(
+        "artifact changed", "integrity.artifact_hash", tampered("artifacts/app/output/answer.json", b"{ }")
+    ),
+    Variant("log emptied", "integrity.artifact_hash", tampered("agent/mini-swe-agent.txt", b"")),
+    Variant("kept file lost", "integrity.artifact_hash", lost("agent/mini-swe-agent.txt")),
+    Variant("reward lost", "integrity.artifact_hash", lost("verifier/reward.json")),
+    Variant("verifier got another file", "integrity.verifier_input", verifier_input),
+    Variant("no supervision", "integrity.record_unreadable", no_supervision),
+    Variant("supervision of another schema", "integrity.record_unreadable", supervision(schema="x")),
+    *(
+        Variant(f"observed {name} {key}", "integrity.observed_broken", event(name, match, **{key: value}))
+        for name, match, key, value in [
+            ("exec", {"purpose": "agent"}, "exit_code", "0"),
+            ("exec", {"purpose": "agent"}, "exit_code", True),
+            ("exec", {"purpose": "verifier"}, "role", "root"),
+            ("exec", {"purpose": "agent"}, "mono", None),
+            ("exec", {"purpose": "agent"}, "timed_out", 1),
+            ("opened", {"role": "agent"}, "image_id", 5),
+            ("opened", {"role": "agent"}, "trial", "1"),
+            ("transfer", {"purpose": "agent_logs"}, "outcome", None),
+            ("transfer", {"purpose": "agent_logs"}, "entries", [1]),
+            ("transfer", {"purpose": "verifier_logs"}, "entries", {"a": 1}),
+            ("counters", {"role": "agent"}, "oom_kill", "1"),
+            ("counters", {"role": "agent"}, "tmpfs", {"/tmp": 5}),
+            ("counters", {"role": "agent"}, "tmpfs", [5]),
+            ("state", {"role": "agent"}, "oom_killed", "no"),
+            ("agent_version", {}, "version", 2),
+        ]
+    ),
+]
+
+
+def control(*path: str | int, value: Any) -> Change:
+    """Changes one value of a Harbor document; the path begins with the document's attribute of the trial."""
+
+    def change(run: RunCase) -> None:
+        document = getattr(run.trial, str(path[0]))
+        for part in path[1:-1]:
+            document = document[part]
+        document[path[-1]] = value
+
+    return change
+
+
+_PLACES: list[tuple[str | int, ...]] = [("result", "config"), ("lock",)]
+_AGENTS: list[tuple[str | int, ...]] = [
+    *((*place, "agent") for place in _PLACES),
+    ("job_config", "agents", 0),
+]
+_CONTROLS: list[tuple[str, list[tuple[str | int, ...]], tuple[str | int, ...], list[Any], str]] = [
+    ("install_only", [*_PLACES, ("job_config",)], ("install_only",), [True, None, 0, "false"], "CL22"),
+    ("verification_disabled", [*_PLACES, ("job_config",)], ("verifier", "disable"), [True, None, 0], ""),
+    ("other_controls", _PLACES, ("timeout_multiplier",), [0.25, 2, None, True], "CL29"),
+    ("other_controls", _PLACES, ("agent_timeout_multiplier",), [0.25, 2], "CL29"),
+    ("other_controls", _PLACES, ("verifier_timeout_multiplier",), [0.5], "CL29"),
+    ("other_controls", _PLACES, ("agent_setup_timeout_multiplier",), [3.0], "CL29"),
+    ("other_controls", _PLACES, ("environment_build_timeout_multiplier",), [3.0], "CL29"),
+    ("other_controls", _PLACES, ("source_trial",), [{"action": "regrade"}], ""),
+    ("other_controls", _PLACES, ("user_agent",), [{"name": "user"}], ""),
+    ("other_controls", _PLACES, ("verifier", "override_timeout_sec"), [None, 600, True], ""),
+    ("other_controls", _PLACES, ("verifier", "import_path"), ["x:Y"], ""),
+    ("other_agent", _AGENTS, ("name",), ["oracle", "nop", None, "mini-swe-agent2"], ""),
+    ("other_agent", _AGENTS, ("import_path",), ["x:Y"], ""),
+    ("other_agent", _AGENTS, ("kwargs", "version"), ["2.4.7", None, 2.4], ""),
+    ("other_controls", _AGENTS, ("model_name",), ["openai/other", None], ""),
+    ("other_controls", _AGENTS, ("kwargs", "max_tokens"), [4096, None, 1024.0], ""),
+    ("other_controls", _AGENTS, ("kwargs", "config", "agent", "step_limit"), [0, 9, None, 8.0], ""),
+    ("other_controls", _AGENTS, ("kwargs", "reasoning_effort"), ["high"], ""),
+    ("other_controls", _AGENTS, ("load_trajectory",), ["/x.json"], ""),
+    ("other_controls", _AGENTS, ("mcp_servers",), [[{"name": "x"}]], ""),
+    ("other_controls", _AGENTS, ("skills",), [["x"]], ""),
+    ("other_controls", _AGENTS, ("override_timeout_sec",), [None, 1, 3000], ""),
+    ("other_controls", _AGENTS, ("override_setup_timeout_sec",), [None, 1], ""),
+    ("other_controls", _PLACES, ("environment", "import_path"), [None, "x:Y"], ""),
+    ("other_controls", _PLACES, ("environment", "extra_docker_compose"), [["x.yaml"]], ""),
+    ("other_controls", _PLACES, ("environment", "mounts"), [[{"type": "bind"}]], ""),
+    ("shared_verifier", [("lock",)], ("verifier", "environment_mode"), ["shared", None], ""),
+    ("shared_verifier", [("result",)], ("verifier_environment_mode",), ["shared", None], ""),
+    ("other_controls", [("job_lock",)], ("n_concurrent_trials",), [4, None, True], ""),
+    ("other_controls", [("job_lock",)], ("retry", "max_retries"), [1, None, False], "RS07"),
+    ("other_controls", [("job_lock",)], ("trials",), [[], [{}, {}], None], ""),
+    ("other_controls", [("job_lock",)], ("harbor", "version"), ["0.25.0", None], ""),
+    ("other_controls", [("job_config",)], ("n_attempts",), [2, None], "RS07"),
+    ("other_controls", [("job_config",)], ("n_concurrent_trials",), [4], ""),
+    ("other_controls", [("job_config",)], ("retry",), [None, {}], "RS07"),
+    ("other_controls", [("job_config",)], ("agents",), [[], None], ""),
+]
+
+
+def _controls() -> Iterator[Variant]:
+    for suffix, places, path, values, cases in _CONTROLS:
+        for place in places:
+            for value in values:
+                name = f"{'.'.join(map(str, (*place, *path)))}={value!r}"
+                code = f"invalid_evaluation.{suffix}"
+                if path == ("agents",):  # without agents, the first comparison that fails is theirs
+                    code = "invalid_evaluation.other_controls"
+                yield Variant(name, code, control(*place, *path, value=value), cases)
+
+
+def cancel(seconds: float) -> Change:
+    return run_record(cancel_requested_at=at(seconds))
+
+
+def cancelled_in_agent(run: RunCase) -> None:
+    run.trial.end_after_agent()
+    run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
+    run.run["cancel_requested_at"] = at(10)
+    assert run.trial.supervision is not None
+    run.trial.supervision.update(cancel_requested=True, exit_code=None, signal=15)
+    run.trial.result = None
+
+
+def interrupted_in_agent(run: RunCase) -> None:
+    run.trial.end_after_agent()
+    run.trial.result = None
+    run.run["interrupted"] = True
+    assert run.trial.supervision is not None
+    run.trial.supervision.update(ended_at=None, mono_ended=None, exit_code=None)
+
+
+def never_started(run: RunCase) -> None:
+    run.never_started(1)
+
+
+def both(*changes: Change) -> Change:
+    def change(run: RunCase) -> None:
+        for each in changes:
+            each(run)
+
+    return change
+
+
+STOPPED = [
+    Variant("cancel while the agent runs", "cancelled.requested", cancelled_in_agent),
+    Variant("cancel before the verifier ended", "cancelled.requested", cancel(20)),
+    Variant("cancel of an unknown time", "cancelled.requested", run_record(cancel_requested_at="soon")),
+    Variant(
+        "cancel of another clock",
+        "cancelled.requested",
+        run_record(cancel_requested_at="2026-06-17T09:00:00"),
+    ),
+    Variant("cancel in the queue", "cancelled.requested", both(never_started, cancel(0))),
+    Variant("interrupted", "worker_runtime.interrupted", interrupted_in_agent, "RS01"),
+    Variant(
+        "interrupted before",
+        "worker_runtime.interrupted",
+        both(never_started, run_record(interrupted=True)),
+        "RS01",
+    ),
+    Variant(
+        "interrupted flag",
+        "worker_runtime.interrupted",
+        both(supervision(interrupted=True), drop("exec", purpose="verifier")),
+    ),
+    Variant("killed by a stranger", "worker_runtime.process_lost", supervision(exit_code=None, signal=9)),
+    Variant("no exit at all", "worker_runtime.process_lost", supervision(exit_code=None)),
+    Variant("never started", "worker_runtime.not_started", never_started),
+]
+
+
+def failure(where: str, code: str) -> Change:
+    def change(run: RunCase) -> None:
+        row = {"event": "failure", "where": where, "code": code, "detail": "SENTINEL", "role": "agent"}
+        run.trial.events.insert(2, {**row, "at": at(3), "mono": 1003})
+
+    return change
+
+
+def run_failure(stage: str, klass: str = "preflight") -> Change:
+    record = {"stage": stage, "class": klass, "code": f"{stage}.x", "detail": "SENTINEL"}
+    return both(never_started, run_record(failure=record))
+
+
+def failed_setup(run: RunCase) -> None:
+    run.trial.event("exec", purpose="setup")["exit_code"] = 1
+    run.trial.drop("exec", purpose="agent")
+    run.trial.result["exception_info"] = exception("RuntimeError")
+
+
+def no_result(run: RunCase) -> None:
+    run.trial.result = None
+
+
+def raw_result(data: bytes) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.result = data
+
+    return change
+
+
+def harbor_raised(name: str) -> Change:
+    return result(exception_info=exception(name))
+
+
+def agent_exit(code: int | None, **changes: Any) -> Change:
+    return event("exec", {"purpose": "agent"}, exit_code=code, **changes)
+
+
+def refuse(purpose: str, outcome: str) -> Change:
+    def change(run: RunCase) -> None:
+        found = run.trial.event("transfer", purpose=purpose)
+        kept = (found["kept"] or "").removeprefix("kept/")
+        found.update(outcome=outcome, code="unsafe_entry", entries=[], files=0)
+        if kept:
+            run.trial.kept = {p: d for p, d in run.trial.kept.items() if not p.startswith(kept + "/")}
+        if purpose == "artifact":
+            run.trial.event("transfer", purpose="artifacts_in")["entries"] = []
+
+    return change
+
+
+TROUBLE = [
+    *(
+        Variant(f"provider {where} {code}", expected, failure(where, code))
+        for where, code, expected in [
+            ("start", "engine.create", "worker_runtime.start_failed"),
+            ("exec", "engine.exec", "worker_runtime.exec_failed"),
+            ("transfer", "engine.transfer", "worker_runtime.transfer_failed"),
+            ("stop", "engine.stop", "worker_runtime.stop_failed"),
+            ("start", "no_space_left", "worker_runtime.disk_full"),
+            ("transfer", "disk_full", "worker_runtime.disk_full"),
+            ("somewhere", "x", "worker_runtime.provider_failure"),
+        ]
+    ),
+    Variant("set-up failed", "worker_runtime.setup_failed", failed_setup, "FS03"),
+    Variant("upload failed", "worker_runtime.transfer_failed", refuse("environment", "failed")),
+    Variant("artifact failed", "worker_runtime.transfer_failed", refuse("artifact", "failed")),
+    Variant("artifact refused", "worker_runtime.transfer_refused", refuse("artifact", "refused")),
+    Variant("agent logs failed", "worker_runtime.transfer_failed", refuse("agent_logs", "failed")),
+    Variant("preflight", "worker_runtime.preflight", run_failure("preflight"), "CL15"),
+    Variant("gateway", "worker_runtime.gateway", run_failure("gateway")),
+    Variant("probe", "worker_runtime.probe", run_failure("probe")),
+    Variant("assets", "integrity.run_refused", run_failure("assets", "integrity"), "RS04"),
+    Variant("other stage", "harness.run_failure", run_failure("ingest")),
+    Variant("no result", "harness.no_result", no_result),
+    Variant("empty result", "harness.result_unreadable", raw_result(b"")),
+    Variant("cut result", "harness.result_unreadable", raw_result(b'{"id": "'), "RS15"),
+    Variant("result is a list", "harness.result_unreadable", raw_result(b"[]")),
+    Variant("result with duplicate keys", "harness.result_unreadable", raw_result(b'{"id":1,"id":2}')),
+    Variant("result with NaN", "harness.result_unreadable", raw_result(b'{"id":NaN}')),
+    Variant(
+        "deep result", "harness.result_unreadable", raw_result(b'{"id":' + b"[" * 5000 + b"]" * 5000 + b"}")
+    ),
+    Variant("result in Latin-1", "harness.result_unreadable", raw_result(b'{"id":"\xe9"}')),
+    Variant(
+        "result too large", "harness.result_unreadable", raw_result(b'{"id":"' + b"x" * (4 * 2**20) + b'"}')
+    ),
+    Variant("result of version 2", "harness.result_unsupported", result(schema_version=2), "RS12"),
+    Variant("lock of version 3", "harness.result_unsupported", control("lock", "schema_version", value=3)),
+    Variant(
+        "lock of version True", "harness.result_unsupported", control("lock", "schema_version", value=True)
+    ),
+    Variant(
+        "job lock of version 4", "harness.result_unsupported", control("job_lock", "schema_version", value=4)
+    ),
+    Variant("ValueError and reward", "harness.exception", harbor_raised("ValueError"), "CL19"),
+    Variant(
+        "RuntimeError, no agent",
+        "harness.exception",
+        both(harbor_raised("RuntimeError"), lambda run: run.trial.end_after_agent()),
+        "CL02",
+    ),
+    Variant("timeout that nobody saw", "harness.exception", harbor_raised("AgentTimeoutError")),
+    Variant("CancelledError that nobody asked for", "harness.exception", harbor_raised("CancelledError")),
+]
+
+
+def timed_out(purpose: str, name: str) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.event("exec", purpose=purpose).update(exit_code=None, timed_out=True)
+        run.trial.result["exception_info"] = exception(name)
+
+    return change
+
+
+def aborted_at_limit(purpose: str, seconds: float) -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.event("exec", purpose=purpose).update(exit_code=None, duration_s=seconds)
+        run.trial.result["exception_info"] = exception("TimeoutError")
+
+    return change
+
+
+def verifier_timed_out(run: RunCase) -> None:
+    timed_out("verifier", "VerifierTimeoutError")(run)
+    run.trial.reward(json=None, txt=None)
+    run.trial.drop("transfer", purpose="verifier_logs")
+    run.trial.result["verifier_result"] = None
+
+
+def slow_environment(run: RunCase) -> None:
+    run.trial.events = []
+    run.trial.kept = {}
+    run.trial.result["environment_setup"] = {"started_at": at(0), "finished_at": at(30.1)}
+    run.trial.result["exception_info"] = exception("EnvironmentStartTimeoutError")
+
+
+def slow_setup(run: RunCase) -> None:
+    run.trial.end_after_agent()
+    run.trial.drop("exec", purpose="agent")
+    run.trial.result["agent_setup"] = {"started_at": at(0), "finished_at": at(60.1)}
+    run.trial.result["exception_info"] = exception("AgentSetupTimeoutError")
+
+
+def trial_deadline(run: RunCase) -> None:
+    run.trial.end_after_agent()
+    run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
+    run.trial.result = None
+    assert run.trial.supervision is not None
+    run.trial.supervision.update(
+        deadline="trial", exit_code=None, signal=15, ended_at=at(601), mono_ended=1601
+    )
+
+
+def run_deadline(run: RunCase) -> None:
+    trial_deadline(run)
+    run.run["deadline"] = "run"
+    assert run.trial.supervision is not None
+    run.trial.supervision["deadline"] = "run"
+
+
+LIMITS = [
+    Variant("verifier", "incomplete.verifier_deadline", verifier_timed_out, "CL01"),
+    Variant(
+        "agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL04"
+    ),
+    Variant(
+        "agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL28"
+    ),
+    Variant("status timedOut, graders true", "incomplete.agent_deadline", timed_out("agent", "X"), "CL12"),
+    Variant("agent stopped by Harbor", "incomplete.agent_deadline", aborted_at_limit("agent", 299.5)),
+    Variant("set-up", "incomplete.setup_deadline", timed_out("setup", "AgentSetupTimeoutError"), "FS08"),
+    Variant("set-up without command", "incomplete.setup_deadline", slow_setup, "FS08"),
+    Variant("environment", "incomplete.environment_deadline", slow_environment),
+    Variant("trial", "incomplete.trial_deadline", trial_deadline),
+    Variant("run", "incomplete.run_deadline", run_deadline),
+    Variant("run, never started", "incomplete.run_deadline", both(never_started, run_record(deadline="run"))),
+    Variant("agent killed at its limit", "incomplete.agent_deadline", agent_exit(137, timed_out=True)),
+]
+
+
+def answers(*lines: dict[str, Any], exit_code: int = 1) -> Change:
+    def change(run: RunCase) -> None:
+        run.answer_with(1, *lines)
+        run.trial.event("exec", purpose="agent")["exit_code"] = exit_code
+        if exit_code:
+            run.trial.result["exception_info"] = exception("NonZeroAgentExitCodeError")
+
+    return change
+
+
+WRONG_MODEL = {"kind": "wrong_model"}
+MALFORMED = {"kind": "malformed", "message_sha256": None}
+REFUSED = {
+    "kind": "refused",
+    "code": "max_tokens",
+    "status": 404,
+    "request_sha256": None,
+    "response_sha256": None,
+}
+_UPSTREAM: list[tuple[dict[str, Any], str]] = [
+    (failed_request("status", 401), "authentication.rejected"),
+    (failed_request("status", 403), "authentication.rejected"),
+    (failed_request("status", 404), "routing.not_found"),
+    (failed_request("status", 302), "routing.redirected"),
+    (failed_request("unreachable"), "routing.unreachable"),
+    (failed_request("tls"), "routing.tls"),
+    (WRONG_MODEL, "routing.wrong_model"),
+    (failed_request("status", 429), "serving_runtime.rate_limited"),
+    (failed_request("status", 400), "serving_runtime.upstream_status"),
+    (failed_request("status", 500), "serving_runtime.upstream_status"),
+    (failed_request("status", 503), "serving_runtime.upstream_status"),
+    (failed_request("timeout"), "serving_runtime.timeout"),
+    (failed_request("too_large"), "serving_runtime.unreadable"),
+    (failed_request("bad_encoding"), "serving_runtime.unreadable"),
+    (MALFORMED, "serving_runtime.malformed"),
+]
+
+
+def _endpoint() -> Iterator[Variant]:
+    for line, code in _UPSTREAM:
+        name = f"{line['kind']} {line.get('code', '')} {line.get('status', '')}"
+        yield Variant(f"{name}: the only answer", code, answers(line))
+        yield Variant(f"{name}: the only answer, agent exits 0", code, answers(line, exit_code=0))
+        yield Variant(f"{name}: the last answer, agent fails", code, answers({}, line))
+        yield Variant(f"{name}: then a refusal", code, answers({}, line, REFUSED))
+
+
+def starved(**changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        row = run.trial.event("counters", role="agent")
+        row.update(counters(**changes))
+        run.trial.event("exec", purpose="agent")["exit_code"] = 137
+        run.trial.result["exception_info"] = exception("NonZeroAgentExitCodeError")
+
+    return change
+
+
+FULL = {"/tmp": {"used": 2**26, "size": 2**26}}
+RESOURCES = [
+    Variant("oom", "resource_exhaustion.memory", starved(oom_kill=1), "CL30"),
+    Variant(
+        "engine says OOMKilled",
+        "resource_exhaustion.memory",
+        both(agent_exit(137), event("state", {"role": "agent"}, oom_killed=True)),
+        "CL30",
+    ),
+    Variant("pids", "resource_exhaustion.pids", starved(pids_max=3)),
+    Variant("disk", "resource_exhaustion.disk", starved(tmpfs=FULL)),
+    Variant("all of them", "resource_exhaustion.memory", starved(oom_kill=1, pids_max=1, tmpfs=FULL)),
+    Variant("pids and disk", "resource_exhaustion.pids", starved(pids_max=1, tmpfs=FULL)),
+]
+
+
+def only_refusals(run: RunCase) -> None:
+    run.answer_with(1, REFUSED, REFUSED)
+
+
+def no_requests(run: RunCase) -> None:
+    run.answer_with(1)
+
+
+def late_version(run: RunCase) -> None:
+    run.trial.event("agent_version")["mono"] = 1014.5
+
+
+def no_uuids(run: RunCase) -> None:
+    for resource in run.journal["resources"]:
+        resource["trial_uuid"] = None
+
+
+UNPROVED = [
+    Variant("agent never ran", "invalid_evaluation.no_agent_end", drop("exec", purpose="agent"), "CL20"),
+    Variant("agent without exit", "invalid_evaluation.no_agent_end", agent_exit(None)),
+    Variant("no requests", "invalid_evaluation.no_completion", no_requests),
+    Variant("only refusals", "invalid_evaluation.no_completion", only_refusals),
+    Variant(
+        "answers to another trial",
+        "invalid_evaluation.no_completion",
+        lambda run: [line.update(trial=2) for line in run.lines_of(1)] and None,
+    ),
+    Variant(
+        "answers to nobody",
+        "invalid_evaluation.no_completion",
+        lambda run: [line.update(trial=None) for line in run.lines_of(1)] and None,
+    ),
+    Variant("no version", "invalid_evaluation.agent_version", drop("agent_version")),
+    Variant("version unknown", "invalid_evaluation.agent_version", event("agent_version", {}, version=None)),
+    Variant(
+        "another version", "invalid_evaluation.agent_version", event("agent_version", {}, version="2.4.5")
+    ),
+    Variant("version after the run", "invalid_evaluation.agent_version", late_version),
+    Variant("no journaled id", "invalid_evaluation.proof_missing", no_uuids),
+    Variant("agent container not seen", "invalid_evaluation.proof_missing", drop("opened", role="agent")),
+    Variant(
+        "verifier container not seen",
+        "invalid_evaluation.not_verified_separately",
+        drop("opened", role="verifier"),
+    ),
+]
+
+
+def verifier_exit(code: int | None) -> Change:
+    return event("exec", {"purpose": "verifier"}, exit_code=code)
+
+
+def no_reward(run: RunCase) -> None:
+    run.trial.reward(json=None, txt=None)
+
+
+UNGRADED = [
+    Variant("verifier exit 3, no reward", "grading.verifier_exit", both(no_reward, verifier_exit(3)), "CL25"),
+    Variant("verifier exit 1, reward 1", "grading.verifier_exit", verifier_exit(1), "RW20"),
+    Variant("verifier killed", "grading.verifier_exit", verifier_exit(137)),
+    Variant("verifier without exit", "grading.verifier_not_run", verifier_exit(None)),
+    Variant("verifier not run", "grading.verifier_not_run", drop("exec", purpose="verifier")),
+    Variant(
+        "verifier's files refused", "worker_runtime.verifier_transfer", refuse("verifier_logs", "refused")
+    ),
+    Variant("verifier's files failed", "worker_runtime.verifier_transfer", refuse("verifier_logs", "failed")),
+    Variant(
+        "verifier's files not fetched",
+        "worker_runtime.verifier_transfer",
+        drop("transfer", purpose="verifier_logs"),
+    ),
+    Variant(
+        "verifier got no artifacts", "worker_runtime.verifier_transfer", refuse("artifacts_in", "failed")
+    ),
+    Variant("verifier's files absent", "grading.reward_missing", refuse("verifier_logs", "source_absent")),
+    Variant(
+        "RewardFileNotFoundError",
+        "grading.reward_missing",
+        both(no_reward, harbor_raised("RewardFileNotFoundError")),
+        "RW04",
+    ),
+    Variant(
+        "ValidationError of a bare 1",
+        "grading.reward_malformed",
+        both(reward(b"1"), harbor_raised("ValidationError")),
+        "RW17",
+    ),
+    Variant(
+        "parse error",
+        "grading.reward_malformed",
+        both(reward(b'{"reward":1'), harbor_raised("VerifierOutputParseError")),
+        "RW05",
+    ),
+]
+
+WRONG = [
+    *REWARDS,
+    *INTEGRITY,
+    *_controls(),
+    *STOPPED,
+    *TROUBLE,
+    *LIMITS,
+    *_endpoint(),
+    *RESOURCES,
+    *UNPROVED,
+    *UNGRADED,
+]
+
+GRADED = [
+    Variant("reward.json 1", "passed.reward_1", lambda run: None),
+    Variant("reward.txt 1", "passed.reward_1", reward(None, b"1")),
+    Variant("reward.txt 1 and newline", "passed.reward_1", reward(None, b"1\n")),
+    Variant("reward.json with spaces", "passed.reward_1", reward(b' {\n "reward" : 1 }\n')),
+    Variant("reward.json 0", "failed.reward_0", reward(b'{"reward":0}'), "CL26"),
+    Variant("reward.json -0", "failed.reward_0", reward(b'{"reward":-0}')),
+    Variant("reward.txt 0", "failed.reward_0", reward(None, b"0\n")),
+    Variant(
+        "agent exits 1 by itself",
+        "passed.reward_1",
+        both(agent_exit(1), harbor_raised("NonZeroAgentExitCodeError")),
+    ),
+    Variant(
+        "an upstream error in between",
+        "passed.reward_1",
+        lambda run: run.answer_with(1, {}, failed_request("status", 500), {}),
+    ),
+    Variant(
+        "a failed last answer, agent exits 0",
+        "passed.reward_1",
+        lambda run: run.answer_with(1, {}, failed_request("status", 500)),
+    ),
+    Variant("refusals", "passed.reward_1", lambda run: run.answer_with(1, {}, REFUSED)),
+    Variant(
+        "oom in a child, agent exits 0", "passed.reward_1", event("counters", {"role": "agent"}, oom_kill=1)
+    ),
+    Variant("verifier's counters", "passed.reward_1", event("counters", {"role": "verifier"}, oom_kill=1)),
+    Variant("agent logs refused", "passed.reward_1", refuse("agent_logs", "refused")),
+    Variant("agent logs absent", "passed.reward_1", refuse("agent_logs", "source_absent")),
+    Variant("cancel after the grade", "passed.reward_1", cancel(30)),
+    Variant("Harbor says reward 0", "passed.reward_1", result(verifier_result={"rewards": {"reward": 0}})),
+    Variant("interrupted afterwards", "passed.reward_1", run_record(interrupted=True), "RS01"),
+    Variant("naive times", "passed.reward_1", result(started_at="2026-06-17T04:23:38.642104"), "RS11"),
+]

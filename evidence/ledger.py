@@ -103,8 +103,13 @@ class TrialLedger:
 
     def matching(self, digests: Iterable[str]) -> int:
         """How many of these message digests, in order, are what the endpoint really said."""
-        said = iter([request.message_sha256 for request in self.completions])
-        return sum(any(digest == heard for heard in said) for digest in digests)
+        said = [request.message_sha256 for request in self.completions]
+        count = place = 0
+        for digest in digests:
+            if digest in said[place:]:
+                place = said.index(digest, place) + 1
+                count += 1
+        return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""What is an image's recipe, and what identifies it? Pure: files in, hashes out, the same on every machine."""
+"""What is an image's recipe, and what identifies it? Pure: files in, hashes out, equal on every machine."""
 
 import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 RECIPE_SCHEMA = "benchsite.image-recipe/v1"
 ImageRole = Literal["agent", "verifier", "gateway"]
@@ -46,26 +46,28 @@ class Recipe:
         return self.folder / "requirements.txt"
 
     def package_lock(self, architecture: str) -> Path:
-        """The Debian packages of one architecture (`amd64`), one `name version architecture sha256` a line."""
+        """Debian packages for one architecture (`amd64`): `name version architecture sha256` a line."""
         return self.folder / f"packages.{architecture}.lock"
 
 
 def read_recipe(role: ImageRole, root: Path = FOLDER) -> Recipe:
     """Read a role's recipe. Raises RecipeError `recipe.missing`, `recipe.unreadable`, `recipe.schema`."""
     folder = root / role
-    text = _read_document(folder / "recipe.json")
-    if text.get("schema") != RECIPE_SCHEMA or text.get("role") != role:
+    document = _read_document(folder / "recipe.json")
+    if document.get("schema") != RECIPE_SCHEMA or document.get("role") != role:
         raise RecipeError(
             "recipe.schema", f"The recipe of the {role} image is of another kind or version.", str(folder)
         )
-    files = _recipe_files(folder) | {f"{BASE}/{name}": path for name, path in _recipe_files(root / BASE).items()}
+    files = _recipe_files(folder) | {
+        f"{BASE}/{name}": path for name, path in _recipe_files(root / BASE).items()
+    }
     return Recipe(
         role=role,
-        suite=text["suite"],
-        packages=tuple(text["packages"]),
-        environment=tuple(sorted(text["environment"].items())),
-        command=tuple(text["command"]),
-        working_directory=text["working_directory"],
+        suite=document["suite"],
+        packages=tuple(document["packages"]),
+        environment=tuple(sorted(document["environment"].items())),
+        command=tuple(document["command"]),
+        working_directory=document["working_directory"],
         recipe_sha256=_hash_files(files),
         content_sha256=_hash_files({name: path for name, path in files.items() if _locks_content(name)}),
         folder=folder,
@@ -81,17 +83,20 @@ def recipe_identities(root: Path = FOLDER) -> dict[str, dict[str, str]]:
     }
 
 
-def _read_document(path: Path) -> dict[str, object] | object:
+def _read_document(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        document: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise RecipeError(
-            "recipe.missing", f"The recipe {path.parent.name}/{path.name} is not part of this installation.", str(error)
+            "recipe.missing",
+            f"The recipe {path.parent.name}/{path.name} is not part of this installation.",
+            str(error),
         ) from error
     except ValueError as error:
         raise RecipeError(
             "recipe.unreadable", f"The recipe {path.parent.name}/{path.name} is not JSON.", str(error)
         ) from error
+    return document
 
 
 def _recipe_files(folder: Path) -> dict[str, Path]:

@@ -1,4 +1,5 @@
-"""What does a run need on this worker beside the code? The harness environment and the images, built, locked, checked."""
+"""What does a run need on this worker beside the code? The harness environment and the images, built,
+locked, checked."""
 
 import shutil
 from dataclasses import dataclass
@@ -26,21 +27,27 @@ class Assets:
     def digests(self) -> dict[str, object]:
         """What a worker's report says of its assets: `{"harness": {lock, tree}, "images": {role: id}}`."""
         return {
-            "harness": {"lock_sha256": self.harness.lock.lock_sha256, "tree_sha256": self.harness.lock.tree_sha256},
+            "harness": {
+                "lock_sha256": self.harness.lock.lock_sha256,
+                "tree_sha256": self.harness.lock.tree_sha256,
+            },
             "images": {image.role: image.id for image in self.images.images},
         }
 
 
 def load_assets(root: Path) -> Assets:
-    """What is locked in the assets folder (settings.ASSETS), read but not verified; that is verify_harness and
-    verify_images, at every use. Raises AssetError `assets.not_prepared`, `harness.lock_changed`, `image.lock_changed`.
+    """What is locked in the assets folder (settings.ASSETS), read but not verified; that is
+    verify_harness and
+    verify_images, at every use. Raises AssetError `assets.not_prepared`, `harness.lock_changed`,
+    `image.lock_changed`.
     """
     folder = AssetFolder(root)
     return Assets(load_harness(folder), read_image_lock(folder.image_lock))
 
 
 def prepare(root: Path, *, offline: bool, report: Report) -> Assets:
-    """Build what is missing, verify what is there, and return it. Idempotent; one at a time per assets folder.
+    """Build what is missing, verify what is there, and return it. Idempotent; one at a time per assets
+    folder.
 
     `report` gets one line per step. Raises AssetError; what was finished before stays and is used next time.
     """

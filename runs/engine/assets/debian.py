@@ -53,8 +53,8 @@ def download_packages(recipe: Recipe, archive: Path, scratch: Path) -> None:
     run(
         [*_debootstrap(recipe), f"--make-tarball={archive}", recipe.suite, scratch, *_mirror()],
         code="image.packages_unavailable",
-        sentence=f"The Debian packages of the {recipe.role} image could not be downloaded. Check the network, or name "
-        "a mirror in BENCHSITE_DEBIAN_MIRROR.",
+        sentence=f"The Debian packages of the {recipe.role} image could not be downloaded. "
+        "Check the network, or name a mirror in BENCHSITE_DEBIAN_MIRROR.",
     )
 
 
@@ -76,7 +76,7 @@ def list_packages(archive: Path) -> list[Package]:
             matched = re.fullmatch(r"([^_/]+)_([^_/]+)_([^_/]+)\.deb", Path(member.name).name)
             content = tar.extractfile(member) if matched and member.isfile() else None
             if matched and content:
-                digest = hashlib.file_digest(content, "sha256").hexdigest()
+                digest = hashlib.sha256(content.read()).hexdigest()
                 found.append((matched[1], unquote(matched[2]), matched[3], digest))
     return sorted(found)
 
@@ -87,7 +87,8 @@ def read_package_lock(recipe: Recipe) -> list[Package]:
     if not lock.is_file():
         raise AssetError(
             "image.no_package_lock",
-            f"The {recipe.role} image has no reviewed package list for {architecture()}. Use a worker of another architecture.",
+            f"The {recipe.role} image has no reviewed package list for {architecture()}. Use a worker "
+            f"of another architecture.",
             str(lock),
         )
     rows = [line.split() for line in lock.read_text().splitlines() if line]
@@ -112,7 +113,8 @@ def _check(recipe: Recipe, locked: list[Package], offered: list[Package]) -> Non
     raise AssetError(
         "image.packages_changed",
         f"The packages for the {recipe.role} image are not the reviewed ones ({', '.join(names[:_SHOWN])}"
-        f"{' and others' if len(names) > _SHOWN else ''}). Name a mirror or snapshot that has them in BENCHSITE_DEBIAN_MIRROR.",
+        f"{' and others' if len(names) > _SHOWN else ''}). Name a mirror or snapshot that has them in "
+        f"BENCHSITE_DEBIAN_MIRROR.",
         "\n".join(" ".join(package) for package in changed),
     )
 
@@ -122,8 +124,8 @@ def _debootstrap(recipe: Recipe) -> list[str | Path]:
     if os.geteuid() != 0:
         raise AssetError(
             "image.needs_root",
-            "Building the base of the images with debootstrap needs root. Run prepare as root once, or name a "
-            "digest-pinned image in BENCHSITE_BASE_IMAGE.",
+            "Building the base of the images with debootstrap needs root. Run prepare as root once, or "
+            "name a digest-pinned image in BENCHSITE_BASE_IMAGE.",
         )
     return [program, "--variant=minbase", f"--include={','.join(recipe.packages)}"]
 

@@ -1,4 +1,5 @@
-"""How is the isolated Harbor environment made? From locked wheels and our adapter, compiled, hashed, locked."""
+"""How is the isolated Harbor environment made? From locked wheels and our adapter, compiled, hashed,
+locked."""
 
 import hashlib
 import os
@@ -36,11 +37,14 @@ class HarnessEnvironment:
 
 
 def load_harness(folder: AssetFolder) -> HarnessEnvironment:
-    """The locked environment, unverified. Raises AssetError `assets.not_prepared` and those of `read_lock`."""
+    """The locked environment, unverified. Raises AssetError `assets.not_prepared` and those of
+    `read_lock`."""
     lock = read_lock(folder.harness_lock)
     path = folder.harness / lock.key
     if not path.is_dir():
-        raise AssetError("assets.not_prepared", "The harness environment is gone. Run: manage.py prepare", str(path))
+        raise AssetError(
+            "assets.not_prepared", "The harness environment is gone. Run: manage.py prepare", str(path)
+        )
     return HarnessEnvironment(path, path / "bin" / "python", lock, manifest_path(path))
 
 
@@ -89,7 +93,8 @@ def build_harness(folder: AssetFolder, interpreter: Interpreter, pip: Path, repo
 
 
 def replace_adapter(folder: AssetFolder, interpreter: Interpreter, report: Report) -> None:
-    """Put the adapter in and lock the tree as it is then. Only for an environment just made or just verified."""
+    """Put the adapter in and lock the tree as it is then. Only for an environment just made or just
+    verified."""
     path = folder.harness / environment_key(interpreter)
     package = _site_packages(path) / "runs"
     shutil.rmtree(package, ignore_errors=True)
@@ -121,12 +126,14 @@ def _install(interpreter: Path, path: Path, wheels: Path, pip: Path) -> None:
     run(
         [interpreter, "-I", "-m", "venv", "--without-pip", "--symlinks", path],
         code="harness.build_failed",
-        sentence="The virtual environment of the harness could not be made. Install the interpreter's venv package.",
+        sentence="The harness environment could not be made. Install the interpreter's venv package.",
     )
     run(
         [
-            pip, "-I", "-m", "pip", "--python", path / "bin" / "python", "install", "--quiet", "--no-deps", "--no-compile",
-            "--no-index", "--find-links", wheels, "--require-hashes", "--only-binary=:all:", "-r", REQUIREMENTS,
+            pip, "-I", "-m", "pip", "--python", path / "bin" / "python", "install", "--quiet",
+            "--no-deps", "--no-compile",
+            "--no-index", "--find-links", wheels, "--require-hashes", "--only-binary=:all:", "-r",
+            REQUIREMENTS,
         ],
         code="harness.build_failed",
         sentence="Harbor could not be installed into its environment.",
@@ -135,7 +142,8 @@ def _install(interpreter: Path, path: Path, wheels: Path, pip: Path) -> None:
 
 
 def _compile(path: Path, what: Path) -> None:
-    """Bytecode that is never checked against its source, so that a run neither trusts times nor writes anything."""
+    """Bytecode that is never checked against its source, so that a run neither trusts times nor writes
+    anything."""
     run(
         [
             path / "bin" / "python", "-I", "-m", "compileall", "-q", "-f", "-j", "0",
@@ -162,4 +170,8 @@ def current_interpreter(folder: AssetFolder) -> Interpreter:
         locked = read_lock(folder.harness_lock).interpreter
     except AssetError:
         return find_interpreter()
-    return find_interpreter([Path(locked.executable)]) if Path(locked.executable).exists() else find_interpreter()
+    return (
+        find_interpreter([Path(locked.executable)])
+        if Path(locked.executable).exists()
+        else find_interpreter()
+    )

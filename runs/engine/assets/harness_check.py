@@ -31,7 +31,13 @@ def verify_tree(harness: HarnessEnvironment) -> list[Problem]:
     try:
         found = tree_manifest(harness.path)
     except OSError as error:
-        return [Problem("harness.unreadable", "The harness environment cannot be read. Check its permissions.", str(error))]
+        return [
+            Problem(
+                "harness.unreadable",
+                "The harness environment cannot be read. Check its permissions.",
+                str(error),
+            )
+        ]
     problems = [] if tree_sha256(found) == harness.lock.tree_sha256 else _named(harness, found)
     return problems + _interpreter(harness)
 
@@ -41,11 +47,17 @@ def outdated(harness: HarnessEnvironment) -> list[Problem]:
     problems = []
     if adapter_sha256(adapter_hashes()) != harness.lock.adapter_sha256:
         problems.append(
-            Problem("harness.adapter_outdated", "The harness holds another version of the adapter. Run: manage.py prepare")
+            Problem(
+                "harness.adapter_outdated",
+                "The harness holds another version of the adapter. Run: manage.py prepare",
+            )
         )
     if requirements_sha256() != harness.lock.document["requirements_sha256"]:
         problems.append(
-            Problem("harness.requirements_outdated", "The harness has other dependencies than this version. Run: manage.py prepare")
+            Problem(
+                "harness.requirements_outdated",
+                "The harness has other dependencies than this version. Run: manage.py prepare",
+            )
         )
     return problems
 
@@ -58,7 +70,9 @@ def _named(harness: HarnessEnvironment, found: str) -> list[Problem]:
     except (OSError, ValueError):
         locked = ""
     if tree_sha256(locked) != harness.lock.tree_sha256:
-        sentence = f"The harness environment is not the locked one, and neither is its list of files. {remedy}"
+        sentence = (
+            f"The harness environment is not the locked one, and neither is its list of files. {remedy}"
+        )
         return [Problem("harness.manifest_tampered", sentence, str(harness.manifest))]
     changes = differences(locked, found)
     problems = [_problem(change, remedy) for change in changes[:MAX_PROBLEMS]]
@@ -88,10 +102,16 @@ def _interpreter(harness: HarnessEnvironment) -> list[Problem]:
     locked = harness.lock.interpreter
     executable = Path(locked.executable)
     try:
-        same = executable_sha256(executable) == locked.sha256 and harness.python.resolve(strict=True) == executable
+        same = (
+            executable_sha256(executable) == locked.sha256
+            and harness.python.resolve(strict=True) == executable
+        )
     except OSError:
         same = False
     if same:
         return []
-    sentence = "The Python interpreter under the harness is not the locked one. Delete the harness lock and run: manage.py prepare"
+    sentence = (
+        "The Python interpreter under the harness is not the locked one. Delete the harness "
+        "lock and run: manage.py prepare"
+    )
     return [Problem("harness.interpreter_changed", sentence, str(executable))]

@@ -57,7 +57,9 @@ def make_lock(
             "equality_claimed": False,
         },
         "dependencies": [
-            {"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in wheels if wheel is not harbor
+            {"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256}
+            for wheel in wheels
+            if wheel is not harbor
         ],
         "requirements_sha256": requirements_sha256,
         "adapter": dict(adapter),
@@ -79,12 +81,15 @@ def write_lock(path: Path, lock: HarnessLock) -> None:
 
 
 def read_lock(path: Path) -> HarnessLock:
-    """Raises AssetError `assets.not_prepared`, `harness.lock_changed` (edited by hand), `harness.lock_schema`."""
+    """Raises AssetError `assets.not_prepared`, `harness.lock_changed` (edited by hand),
+    `harness.lock_schema`."""
     try:
         document = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise AssetError(
-            "assets.not_prepared", "The harness environment is not prepared. Run: manage.py prepare", str(path)
+            "assets.not_prepared",
+            "The harness environment is not prepared. Run: manage.py prepare",
+            str(path),
         ) from error
     except (ValueError, RecursionError) as error:
         raise _changed(path) from error
@@ -94,12 +99,23 @@ def read_lock(path: Path) -> HarnessLock:
     if stated != canonical_sha256({name: value for name, value in document.items() if name != "lock_sha256"}):
         raise _changed(path)
     if document.get("schema") != HARNESS_LOCK_SCHEMA:
-        raise AssetError("harness.lock_schema", "The harness lock is of another version. Run: manage.py prepare", str(path))
+        raise AssetError(
+            "harness.lock_schema", "The harness lock is of another version. Run: manage.py prepare", str(path)
+        )
     return _from_document(document)
 
 
 def _from_document(document: dict[str, Any]) -> HarnessLock:
-    texts = ("key", "lock_sha256", "tree_sha256", "adapter_sha256", "harbor", "agent", "agent_version", "python")
+    texts = (
+        "key",
+        "lock_sha256",
+        "tree_sha256",
+        "adapter_sha256",
+        "harbor",
+        "agent",
+        "agent_version",
+        "python",
+    )
     return HarnessLock(
         **{name: document[name] for name in texts},
         interpreter=Interpreter(**document["interpreter"]),
@@ -110,6 +126,7 @@ def _from_document(document: dict[str, Any]) -> HarnessLock:
 def _changed(path: Path) -> AssetError:
     return AssetError(
         "harness.lock_changed",
-        "The harness lock was changed by hand. Delete the assets' harness.json and harness folder, and run: manage.py prepare",
+        "The harness lock was changed by hand. Delete harness.json and the folder harness in the assets "
+        "folder, and run: manage.py prepare",
         str(path),
     )

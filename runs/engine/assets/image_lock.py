@@ -1,4 +1,5 @@
-"""Which images does this worker run? The image lock: read, written and checked against the engine (design 6)."""
+"""Which images does this worker run? The image lock: read, written and checked against the engine
+(design 6)."""
 
 import hashlib
 import json
@@ -23,7 +24,8 @@ class ImageEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LockedImage:
-    """`id` is the engine's `sha256:…`; `layers` its diff ids in order; `source` the base: `debootstrap` or `name@sha256:…`."""
+    """`id` is the engine's `sha256:…`; `layers` its diff ids in order; `source` the base: `debootstrap`
+    or `name@sha256:…`."""
 
     role: ImageRole
     id: str
@@ -90,7 +92,8 @@ def write_images(path: Path, images: dict[ImageRole, LockedImage]) -> None:
 
 
 def read_image_lock(path: Path) -> ImageLock:
-    """The complete lock. Raises AssetError `assets.not_prepared` naming the missing roles, and those of `read_images`."""
+    """The complete lock. Raises AssetError `assets.not_prepared` naming the missing roles, and those of
+    `read_images`."""
     images = read_images(path)
     missing = [role for role in ROLES if role not in images]
     if missing:
@@ -103,7 +106,8 @@ def read_image_lock(path: Path) -> ImageLock:
 
 
 def verify_images(api: ImageEngine, lock: ImageLock) -> list[Problem]:
-    """Compare every locked image with the engine and with the installed recipe; [] when all agree. Raises EngineError."""
+    """Compare every locked image with the engine and with the installed recipe; [] when all agree.
+    Raises EngineError."""
     return [
         problem
         for image in lock.images
@@ -145,8 +149,8 @@ def _verify_recipe(image: LockedImage) -> Problem | None:
 
 
 def _image(role: ImageRole, fields: dict[str, Any]) -> LockedImage:
-    rows = {name: tuple(tuple(row) for row in fields.pop(name)) for name in ("packages", "wheels")}
-    return LockedImage(role=role, layers=tuple(fields.pop("layers")), **fields, **rows)
+    lists: dict[str, Any] = {name: tuple(map(tuple, fields[name])) for name in ("packages", "wheels")}
+    return LockedImage(**{**fields, **lists, "role": role, "layers": tuple(fields["layers"])})
 
 
 def _digest(document: dict[str, Any]) -> str:

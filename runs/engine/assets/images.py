@@ -21,7 +21,7 @@ IMPORT_TIMEOUT_S = 900
 # The agent's root takes 1.5 GB as a folder and as much again in the engine.
 NEEDED_BYTES = 4 * 1024**3
 _CHUNK = 1024 * 1024
-# All that differs between two roots of one recipe is when they were built, so this is left out of the archive.
+# Two roots of one recipe differ in when they were built, so that is left out of the archive.
 _TAR = [
     "tar", "--create", "--sort=name", "--numeric-owner", "--format=posix", "--mtime=@0", "--clamp-mtime",
     "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime", "--one-file-system",
@@ -53,7 +53,8 @@ def missing_inputs(roles: list[ImageRole], folder: AssetFolder) -> list[str]:
 
 
 def prepare_images(roles: list[ImageRole], folder: AssetFolder, pip: Path | None, report: Report) -> None:
-    """Build these roles in order and lock each as soon as it is done. `pip` may be None when nothing is missing.
+    """Build these roles in order and lock each as soon as it is done. `pip` may be None when nothing is
+    missing.
 
     Raises AssetError; the images that were finished before stay locked.
     """
@@ -90,8 +91,9 @@ def _import(recipe: Recipe, root: Path, content: Content) -> LockedImage:
     with engine_call("inspect image"):
         seen = api.inspect_image(answer)
     return LockedImage(
-        role=recipe.role, id=seen["Id"], layers=tuple(seen["RootFS"]["Layers"]), recipe_sha256=recipe.recipe_sha256,
-        content_sha256=recipe.content_sha256, source="debootstrap", packages=content.packages, wheels=content.wheels,
+        role=recipe.role, id=seen["Id"], layers=tuple(seen["RootFS"]["Layers"]),
+        recipe_sha256=recipe.recipe_sha256, content_sha256=recipe.content_sha256, source="debootstrap",
+        packages=content.packages, wheels=content.wheels,
     )  # fmt: skip
 
 
@@ -163,7 +165,8 @@ def _engine(timeout_s: int = 60) -> Any:
     except EngineError as error:
         raise AssetError(
             "image.engine_unreachable",
-            "The container engine cannot be reached. Start Docker, let this account use it, and run prepare again.",
+            "The container engine cannot be reached. Start Docker, let this account use it, and run "
+            "prepare again.",
             error.detail,
         ) from error
 
@@ -173,6 +176,7 @@ def _check_disk(folder: AssetFolder) -> None:
     if free < NEEDED_BYTES:
         raise AssetError(
             "assets.disk_full",
-            f"Building the images needs {NEEDED_BYTES // 1024**3} GiB of free disk and {free / 1024**3:.1f} GiB are free. "
+            f"Building the images needs {NEEDED_BYTES // 1024**3} GiB of free disk; "
+            f"{free / 1024**3:.1f} GiB are free. "
             "Free some space or move the assets folder (BENCHSITE_ASSETS).",
         )

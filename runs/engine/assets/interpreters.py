@@ -17,7 +17,8 @@ _NAMES = ("python3.12", "python3.13", "python3.14", "python3")
 _PROBE_TIMEOUT_S = 20
 _PROBE = (
     "import json, platform, sys, sysconfig; print(json.dumps({'version': platform.python_version(),"
-    " 'implementation': sys.implementation.name, 'platform': sysconfig.get_platform(), 'executable': sys._base_executable}))"
+    " 'implementation': sys.implementation.name, 'platform': sysconfig.get_platform(), 'executable': "
+    "sys._base_executable}))"
 )
 
 
@@ -44,7 +45,8 @@ def find_interpreter(candidates: Iterable[Path] | None = None) -> Interpreter:
         seen.append(f"{interpreter.version} at {candidate}")
     raise AssetError(
         "harness.python_too_old",
-        "Harbor needs Python 3.12 or newer, and none was found. Install one, put it on PATH, and run prepare again.",
+        "Harbor needs Python 3.12 or newer, and none was found. Install one, put it on PATH, and run "
+        "prepare again.",
         "; ".join(seen),
     )
 
@@ -53,14 +55,22 @@ def probe(path: Path) -> Interpreter | None:
     """Ask an interpreter who it is; None when it does not answer."""
     try:
         answer = subprocess.run(
-            [path, "-I", "-c", _PROBE], capture_output=True, timeout=_PROBE_TIMEOUT_S, check=True, stdin=subprocess.DEVNULL
+            [path, "-I", "-c", _PROBE],
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
         )
         facts = json.loads(answer.stdout)
         executable = Path(facts["executable"]).resolve(strict=True)
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return None
     return Interpreter(
-        facts["version"], facts["implementation"], facts["platform"], str(executable), executable_sha256(executable)
+        facts["version"],
+        facts["implementation"],
+        facts["platform"],
+        str(executable),
+        executable_sha256(executable),
     )
 
 
@@ -76,7 +86,10 @@ def _candidates() -> Iterator[Path]:
         if found := shutil.which(name):
             yield Path(found)
     home = Path.home()
-    for versions in (Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions", home / ".local/share/uv/python"):
+    for versions in (
+        Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions",
+        home / ".local/share/uv/python",
+    ):
         yield from sorted(versions.glob("*/bin/python3"), reverse=True)
 
 

@@ -1,4 +1,5 @@
-"""Which pip downloads and installs? One of our own, made from an interpreter's bundled copy, so that nothing is downloaded for it."""
+"""Which pip downloads and installs? One of our own, made from an interpreter's bundled copy, so that
+nothing is downloaded for it."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +18,8 @@ def own_pip(interpreter: Path, folder: AssetFolder) -> Path:
     run(
         [interpreter, "-I", "-m", "venv", partial],
         code="assets.no_pip",
-        sentence="A virtual environment with pip could not be made. Install the interpreter's venv package (python3-venv on Debian).",
+        sentence="A virtual environment with pip could not be made. Install the interpreter's venv package "
+        "(python3-venv on Debian).",
     )
     partial.rename(folder.pip)
     return python

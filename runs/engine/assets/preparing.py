@@ -28,7 +28,8 @@ HarnessState = Literal["ready", "adapter", "absent"]
 
 
 def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> None:
-    """Raises AssetError; a full disk anywhere is `assets.disk_full`, a second prepare at once `assets.busy`."""
+    """Raises AssetError; a full disk anywhere is `assets.disk_full`, a second prepare at once
+    `assets.busy`."""
     try:
         folder.create()
         with _alone(folder):
@@ -37,7 +38,9 @@ def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> Non
             _prepare(folder, offline, report)
     except OSError as error:
         raise disk_full(error) or AssetError(
-            "assets.unwritable", "The assets folder cannot be used. Check its owner and permissions.", str(error)
+            "assets.unwritable",
+            "The assets folder cannot be used. Check its owner and permissions.",
+            str(error),
         ) from error
 
 
@@ -51,7 +54,8 @@ def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
     if missing and offline:
         raise AssetError(
             "assets.missing_offline",
-            f"Not here, and not downloaded because of --offline: {'; '.join(missing)}. Run: manage.py prepare",
+            f"Not here, and not downloaded because of --offline: {'; '.join(missing)}. "
+            "Run: manage.py prepare",
             "\n".join(missing),
         )
     pip = own_pip(Path(interpreter.executable), folder) if missing or state == "absent" else None
@@ -68,7 +72,8 @@ def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
 
 
 def harness_state(folder: AssetFolder, interpreter: Interpreter) -> HarnessState:
-    """What must be done for the harness. Raises the AssetError of a tampered one: it is never repaired silently."""
+    """What must be done for the harness. Raises the AssetError of a tampered one: it is never repaired
+    silently."""
     if not folder.harness_lock.exists():
         return "absent"
     try:
@@ -91,6 +96,8 @@ def _alone(folder: AssetFolder) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise AssetError("assets.busy", "Another prepare is at work in this assets folder. Wait until it is done.") from error
+        raise AssetError(
+            "assets.busy", "Another prepare is at work in this assets folder. Wait until it is done."
+        ) from error
     finally:
         os.close(descriptor)

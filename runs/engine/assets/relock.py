@@ -1,4 +1,5 @@
-"""`python -m runs.engine.assets.relock ROLE…`: what do the packages of a recipe resolve to today? For a maintainer's review."""
+"""`python -m runs.engine.assets.relock ROLE…`: what do the packages of a recipe resolve to today? For a
+maintainer's review."""
 
 import sys
 import tempfile

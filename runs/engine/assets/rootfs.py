@@ -1,4 +1,5 @@
-"""How does a recipe become a root folder? Unpack, install offline, check that only locked things are in it."""
+"""How does a recipe become a root folder? Unpack, install offline, check that only locked things are in
+it."""
 
 import hashlib
 import shutil
@@ -19,7 +20,8 @@ HOLDER = "usr/local/lib/benchsite/holder"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is installed in a root: Debian packages `[name, version, architecture]`, wheels `[name, version, SHA-256]`."""
+    """What is installed in a root: Debian packages `[name, version, architecture]`, wheels `[name,
+    version, SHA-256]`."""
 
     packages: tuple[tuple[str, str, str], ...]
     wheels: tuple[tuple[str, str, str], ...]
@@ -28,7 +30,8 @@ class Content:
 def build_root(recipe: Recipe, folder: AssetFolder, archive: Path) -> tuple[Path, Content]:
     """Build a role's root in the work folder, from cached packages and wheels only. Needs root.
 
-    Raises AssetError `image.root_failed`, `image.build_failed`, `image.content_changed` and those of the checks.
+    Raises AssetError `image.root_failed`, `image.build_failed`, `image.content_changed` and those of the
+    checks.
     """
     root = folder.work / f"{recipe.role}-root"
     shutil.rmtree(root, ignore_errors=True)
@@ -77,7 +80,10 @@ def _inside(recipe: Recipe, root: Path, script: str) -> None:
     """Run a script of the recipe in the root, in namespaces of its own: no network, no other process."""
     unshare = need_tool("unshare", "util-linux")
     run(
-        [unshare, "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts", "chroot", root, "/bin/bash", script],
+        [
+            unshare, "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts",
+            "chroot", root, "/bin/bash", script,
+        ],
         code="image.build_failed",
         sentence=f"The {recipe.role} image could not be built: {Path(script).name} failed.",
         environment=dict(recipe.environment) | {"HOME": "/root"},

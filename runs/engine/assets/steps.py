@@ -1,4 +1,5 @@
-"""How is an external program run while an asset is built? As an argument list, bounded in time, with its output kept."""
+"""How is an external program run while an asset is built? As an argument list, bounded in time, with its
+output kept."""
 
 import errno
 import os
@@ -58,6 +59,6 @@ def disk_full(error: OSError) -> AssetError | None:
         return None
     return AssetError(
         "assets.disk_full",
-        "The disk is full. Free some space for the assets folder and the container engine, and run prepare again.",
+        "The disk is full. Free some space for the assets folder and the engine, and run prepare again.",
         str(error),
     )

@@ -1,6 +1,8 @@
-"""What exactly is in this folder? A manifest of every path, mode, link target and byte, and what differs from it.
+"""What exactly is in this folder? A manifest of every path, mode, link target and byte, and what differs
+from it.
 
-No size or time stands in for content: every byte is read each time. 400 MB in 20,000 files take about half a second.
+No size or time stands in for content: every byte is read each time. 400 MB in 20,000 files take about
+half a second.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ class Difference:
 
 
 def tree_manifest(folder: Path) -> str:
-    """One line per entry, sorted: octal mode with type, SHA-256 (of bytes or link target) or `-`, path as JSON.
+    """One line per entry, sorted: octal mode with type, SHA-256 (of bytes or link target) or `-`, path
+    as JSON.
 
     Raises OSError when an entry cannot be read.
     """
@@ -87,7 +90,7 @@ def _digest(path: str, mode: int) -> str:
     if stat.S_ISREG(mode):
         return _file_sha256(path)
     if stat.S_ISLNK(mode):
-        return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
+        return hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()
     return "-"
 
 

@@ -35,7 +35,8 @@ class Wheel:
 
 
 def read_requirements(text: str) -> list[Pin]:
-    """The pins of a requirements file made with --generate-hashes. Raises AssetError `assets.requirements`."""
+    """The pins of a requirements file made with --generate-hashes. Raises AssetError
+    `assets.requirements`."""
     pins = []
     for entry in re.split(r"\n(?=\S)", text.replace("\\\n", " ")):
         line = entry.strip()
@@ -104,7 +105,8 @@ def fetch_wheels(pip: Path, requirements: Path, folder: Path, *, python: str | N
             *_target(python), "-r", requirements, "-d", partial,
         ],
         code="assets.download_failed",
-        sentence="The Python packages could not be downloaded. Check the network and pip's settings, and run prepare again.",
+        sentence="The Python packages could not be downloaded. Check the network and pip's settings, "
+        "and run prepare again.",
     )  # fmt: skip
     partial.rename(folder)
 

@@ -118,9 +118,14 @@ def _finish(run: Run, facts: RunFacts, result: CleanupResult, *, interrupted: bo
     for trial, classification in judged:
         lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classification))
     cleanup = Cleanup(result.state)
-    verdict = Verdict(
-        suite_verdict(facts, [judgement for _, judgement in judged], cleanup=result.state).verdict
+    suite = suite_verdict(
+        [judgement for _, judgement in judged],
+        floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
+        cleanup_clean=cleanup is Cleanup.CLEAN,
+        run_failed=bool(facts.failure) or facts.interrupted,
+        integrity_held=all(check.ok for check in facts.checks),
     )
+    verdict = Verdict(suite.verdict.value)
     state = _state(facts, verdict, interrupted=interrupted)
     lifecycle.finish(run.key, state=state, verdict=verdict, cleanup=cleanup, failure=_failure(facts))
     _say_the_end(run.key, verdict, judged, cleanup)

@@ -72,7 +72,7 @@ class TrialProcess:
 
     def start_early(self) -> None:
         """Launch the process; it records its identity in the journal, loads Harbor, and waits for ``go``."""
-        command = [str(self.python), "-I", "-m", "runs.harness.launch"]
+        command = [str(self.python), "-I", "-B", "-m", "runs.harness.launch"]
         command += ["--run-directory", str(self.folder.path), "--trial", str(self.ordinal)]
         log = os.open(
             self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runs.containers import EngineError, engine_call
+from runs.documents.canonical import JsonObject
 from runs.engine.assets.errors import AssetError, Problem
 from runs.images.recipes import ROLES, ImageRole, Recipe, read_recipe
 
@@ -35,6 +36,11 @@ class LockedImage:
     source: str
     packages: tuple[tuple[str, str, str], ...]
     wheels: tuple[tuple[str, str, str], ...]
+
+    def document(self) -> JsonObject:
+        """The image for the worker's row: `image_id`, layers, recipe and content, as plain JSON."""
+        document: JsonObject = json.loads(json.dumps(asdict(self)))
+        return document | {"image_id": self.id}
 
     def is_of(self, recipe: Recipe) -> bool:
         return (self.recipe_sha256, self.content_sha256) == (recipe.recipe_sha256, recipe.content_sha256)

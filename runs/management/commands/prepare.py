@@ -1,0 +1,34 @@
+"""Builds, locks and verifies what a run needs on this worker; changes nothing that is already right."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from runs import access, locks
+from runs.documents.canonical import JsonObject
+from runs.management.output import Exit, SiteCommand
+
+
+class Command(SiteCommand):
+    help = "Prepare the harness and the images. Exit 0, 2 (bad usage), 3 (something is missing) or 4 (error)."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--offline", action="store_true", help="download nothing; name what is missing")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.START)
+        from runs.engine.assets import AssetError, prepare  # only workers import the engine
+
+        try:
+            assets = prepare(settings.ASSETS, offline=options["offline"], report=self.output.line)
+        except AssetError as error:
+            code = Exit.BLOCKED if error.blocked else Exit.ERROR
+            self.output.error(error.code, error.sentence, code, {})
+            return code
+        images: dict[str, JsonObject] = {image.role: image.document() for image in assets.images.images}
+        locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
+        locks.record_image_locks(settings.WORKER_NAME, images)
+        self.output.json("benchsite.prepare/v1", {"harness": assets.harness.lock.document, "images": images})
+        return Exit.DONE

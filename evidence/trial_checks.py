@@ -123,7 +123,7 @@ def _kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
     """Each kept file is byte for byte what the provider hashed when it copied it."""
     checks = []
     for transfer in observed.transfers:
-        if transfer.kept is None or transfer.outcome != "ok":
+        if transfer.kept is None:
             continue
         for path, file in kept_files(base, transfer):
             state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)

@@ -1,0 +1,138 @@
+"""Known secrets are found and removed in every form they take, across block borders, and nothing else is."""
+
+import base64
+import io
+import json
+import re
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evidence import redaction
+from evidence.redaction import MARK, Scrubber
+
+KEY = "sk-SENTINEL/ab+c=\"d\\e'f é"
+PEM = "-----BEGIN KEY-----\nU0VOVElORUwtb25lLWxpbmU=\nU0VOVElORUwtdHdv\n-----END KEY-----\n"
+
+
+def _forms_of(value: str) -> dict[str, bytes]:
+    plain = value.encode()
+    return {
+        "plain": plain,
+        "json": json.dumps({"a": value}).encode(),
+        "json with unicode": json.dumps({"a": value}, ensure_ascii=False).encode(),
+        "json with escaped slashes": json.dumps({"a": value}).replace("/", "\\/").encode(),
+        "json in json": json.dumps({"a": json.dumps({"b": value})}).encode(),
+        "url": quote(plain, safe="").encode(),
+        "url path": quote(plain).encode(),
+        "url form": quote_plus(plain).encode(),
+        "url in lower case": re.sub("%..", lambda found: found[0].lower(), quote(plain, safe="")).encode(),
+        "base64": base64.b64encode(plain),
+        "base64 for urls": base64.urlsafe_b64encode(plain),
+        "basic auth": base64.b64encode(b"user:" + plain),
+        "basic auth, other alignment": base64.b64encode(b"use:" + plain + b"@host"),
+    }
+
+
+@pytest.mark.parametrize("form", _forms_of(KEY), ids=str)
+def test_a_secret_is_removed_in_every_form(form: str) -> None:
+    """SE05"""
+    scrubber = Scrubber([KEY])
+    data = b"before " + _forms_of(KEY)[form] + b" after"
+    assert scrubber.found_in(data)
+    scrubbed = scrubber.scrub(data)
+    assert scrubbed.replaced == 1
+    assert not scrubber.found_in(scrubbed.data)
+    assert (
+        scrubbed.data.startswith(b"before ") and scrubbed.data.endswith(b" after") and MARK in scrubbed.data
+    )
+
+
+def test_scrubbed_json_is_still_json() -> None:
+    document = {"token": KEY, "nested": json.dumps({"authorization": f"Bearer {KEY}"})}
+    scrubbed = Scrubber([KEY]).scrub(json.dumps(document).encode()).data
+    assert json.loads(json.loads(scrubbed)["nested"]) == {"authorization": "Bearer [REDACTED]"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [PEM, PEM.replace("\n", "\r\n"), json.dumps(PEM), "\n".join(f"log: {line}" for line in PEM.splitlines())],
+)
+def test_a_secret_of_several_lines_is_removed_whole_and_line_by_line(text: str) -> None:
+    scrubbed = Scrubber([PEM]).scrub(text.encode()).data
+    assert b"SENTINEL" not in scrubbed
+    assert b"U0VOVElORUw" not in scrubbed
+
+
+def test_the_markers_of_a_pem_file_are_no_secret() -> None:
+    other = b"-----BEGIN KEY-----\nanother\n-----END KEY-----\n"
+    assert not Scrubber([PEM]).found_in(other)
+
+
+def test_short_values_are_counted_and_never_looked_for() -> None:
+    scrubber = Scrubber(["1", "abc", "", "  ", "longer-secret"])
+    assert scrubber.too_short == 2
+    assert scrubber.scrub(b'{"reward": 1}').data == b'{"reward": 1}'
+
+
+def test_no_secrets_change_nothing() -> None:
+    scrubber = Scrubber([])
+    sink = io.BytesIO()
+    assert scrubber.scrub_stream(io.BytesIO(b"abc"), sink) == 0
+    assert sink.getvalue() == b"abc"
+    assert not scrubber.found_in_stream(io.BytesIO(b"abc"))
+
+
+def test_a_scrubber_shows_no_secret_of_its_own() -> None:
+    assert "SENTINEL" not in repr(Scrubber([KEY])) + str(Scrubber([KEY]))
+
+
+def test_text_with_lone_surrogates_survives() -> None:
+    assert Scrubber(["topsecret"]).scrub_text("\ud800 topsecret") == "\ud800 [REDACTED]"
+
+
+@pytest.mark.parametrize("shift", [-30, -15, -8, -1, 0, 1])
+def test_a_secret_across_a_block_border_is_removed(shift: int) -> None:
+    data = b"x" * (redaction.BLOCK + shift) + KEY.encode() + b"y" * 100
+    sink = io.BytesIO()
+    assert Scrubber([KEY]).scrub_stream(io.BytesIO(data), sink) == 1
+    assert sink.getvalue() == b"x" * (redaction.BLOCK + shift) + MARK + b"y" * 100
+    assert Scrubber([KEY]).found_in_stream(io.BytesIO(data))
+
+
+@settings(max_examples=300)
+@given(
+    pieces=st.lists(
+        st.sampled_from([b"secret-A", b"secret-AB", b"se", b"cret-A", b"zz", b"[REDACTED]"]), max_size=12
+    ),
+    block=st.integers(1, 12),
+)
+def test_a_stream_is_scrubbed_as_the_whole_is(pieces: list[bytes], block: int) -> None:
+    scrubber = Scrubber(["secret-A", "secret-AB"])
+    data = b"".join(pieces)
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return super().read(block)
+
+    sink = io.BytesIO()
+    replaced = scrubber.scrub_stream(Slow(data), sink)
+    whole = scrubber.scrub(data)
+    assert (sink.getvalue(), replaced) == (whole.data, whole.replaced)
+    assert scrubber.found_in_stream(Slow(data)) == scrubber.found_in(data)
+    assert not scrubber.found_in(whole.data)
+
+
+@given(st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6), st.binary(max_size=20))
+def test_any_secret_is_found_in_each_encoding(value: str, around: bytes) -> None:
+    scrubber = Scrubber([value])
+    plain = value.encode()
+    for form in (
+        plain,
+        json.dumps(value).encode(),
+        quote(plain, safe="").encode(),
+        base64.b64encode(around + plain),
+    ):
+        assert scrubber.found_in(around + form + around)

@@ -86,7 +86,7 @@ def resolve(choice: Choice) -> tuple[Spec | None, list[Check]]:
     except DocumentError as error:
         mine = [problem for problem in error.problems if _is_input(problem)]
         if mine:
-            raise BadInput.from_document(DocumentError(mine, detail=_known_tasks(choice, mine))) from error
+            raise BadInput.from_document(DocumentError(mine), remedy=_known_tasks(choice, mine)) from error
         problems = list(error.problems)
     checks = checks_of(
         profile=choice.profile,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runs.documents.problems import DocumentError
+from runs.documents.problems import DocumentError, Problem
 from runs.documents.specs import Difference
 
 
@@ -25,10 +25,15 @@ class BadInput(Refusal):
 
     code = "input.bad"
     sentence = "The request cannot be understood."
+    problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def from_document(cls, error: DocumentError) -> "BadInput":
-        return cls(error.sentence, code=error.code, detail=error.detail)
+    def from_document(cls, error: DocumentError, *, remedy: str = "") -> "BadInput":
+        """The same problems, each with the path of what was asked for, and a remedy after them."""
+        sentence = f"{error.sentence}. {remedy}".strip()
+        refusal = cls(sentence, code=error.code, detail=error.detail)
+        refusal.problems = error.problems
+        return refusal
 
 
 class UnknownName(BadInput):

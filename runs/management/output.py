@@ -141,7 +141,7 @@ class SiteCommand(BaseCommand):
         name = str(getattr(error, "code", "access.refused"))
         sentence = str(getattr(error, "sentence", error))
         extra: dict[str, Any] = {}
-        if isinstance(error, DocumentError):
+        if isinstance(error, DocumentError | BadInput):
             extra = {"problems": [problem.as_json() for problem in error.problems]}
         elif isinstance(error, Blocked):
             extra = {"checks": error.checks}

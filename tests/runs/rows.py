@@ -82,6 +82,7 @@ def run_row(*, worker: str = "local", tasks: tuple[str, ...] = TASKS, **values: 
 def preview_row(user: User, **values: Any) -> Preview:
     defaults = {
         "profile": profile_row(), "bundle": bundle_row(), "endpoint": endpoint_row(), "worker": worker_row(),
-        "spec": "{}", "spec_sha256": HEX, "expires_at": timezone.now() + timedelta(minutes=10), "id": uuid.uuid4(),
+        "spec": "{}", "spec_sha256": HEX, "expires_at": timezone.now() + timedelta(minutes=10), "id":
+        uuid.uuid4(),
     }  # fmt: skip
     return Preview.objects.create(user=user, **(defaults | values))

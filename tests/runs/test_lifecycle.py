@@ -136,13 +136,15 @@ class TestStages:
     def test_stages_carry_their_state_and_leave_marks(self):
         run = claimed(run_row())
         for stage, trial in [
-            (Stage.GATEWAY, None), (Stage.PROBE, None), (Stage.TRIAL, 1), (Stage.TRIAL, 2), (Stage.INGEST, None),
+            (Stage.GATEWAY, None), (Stage.PROBE, None), (Stage.TRIAL, 1), (Stage.TRIAL, 2), (Stage.INGEST,
+            None),
         ]:  # fmt: skip
             assert lifecycle.enter_stage(run.pk, stage, trial=trial)
         assert again(run).state == RunState.ENDING
         marks = list(run.stage_marks.values_list("stage", "trial"))
         assert marks == [
-            ("preflight", None), ("gateway", None), ("probe", None), ("trial", 1), ("trial", 2), ("ingest", None),
+            ("preflight", None), ("gateway", None), ("probe", None), ("trial", 1), ("trial", 2), ("ingest",
+            None),
         ]  # fmt: skip
 
     def test_stages_never_go_back(self):
@@ -276,7 +278,8 @@ class TestTrials:
             lifecycle.close_trials(claimed(run_row()).pk, bucket=Bucket.PASSED)
 
     def test_an_interrupted_run_keeps_what_was_evaluated(self):
-        """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict error."""
+        """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict
+        error."""
         run = evaluated(claimed(run_row()), PASSED)
         closed = lifecycle.close_trials(
             run.pk,
@@ -501,7 +504,8 @@ class TestRaces:
 
 
 MOVES = st.sampled_from(
-    ["claim", "heartbeat", "preflight", "trial", "cleanup", "cancel", "pass1", "fail2", "error3", "close", "finish",
+    ["claim", "heartbeat", "preflight", "trial", "cleanup", "cancel", "pass1", "fail2", "error3", "close",
+    "finish",
      "finish_cancelled", "interrupt", "cleaned"]
 )  # fmt: skip
 

@@ -154,7 +154,7 @@ def _base64_forms(plain: bytes) -> set[bytes]:
             start = (shift * 8 + 5) // 6
             end = (shift + len(plain)) * 8 // 6
             found.add(whole[start:end])
-    return {form for form in found if len(form) >= MIN_LINE}
+    return {form for form in found if len(form) >= MIN_LENGTH}
 
 
 def _longest_first(form: bytes) -> tuple[int, bytes]:

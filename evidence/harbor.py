@@ -159,11 +159,21 @@ def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
     ]
 
 
+# Harbor 0.22.0 leaves what equals its own default out of the configs that it writes (measured; compatibility.md).
+# n_concurrent_trials has no entry: its default is 4, so a missing one is a difference.
+HARBOR_DEFAULTS: dict[str, Any] = {"install_only": False, "disable": False, "n_attempts": 1, "max_retries": 0}
+
+
 def _config_checks(where: str, config: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
     """Checks of one trial's config as Harbor resolved it: in its result and in its lock."""
     controls = "invalid_evaluation.other_controls"
     return [
-        equal(f"{where}.install_only", "invalid_evaluation.install_only", False, config.get("install_only")),
+        equal(
+            f"{where}.install_only",
+            "invalid_evaluation.install_only",
+            False,
+            config.get("install_only", HARBOR_DEFAULTS["install_only"]),
+        ),
         equal(f"{where}.source_trial", controls, None, config.get("source_trial")),
         equal(f"{where}.user_agent", controls, None, config.get("user_agent")),
         *_multiplier_checks(where, config),
@@ -177,7 +187,7 @@ def _multiplier_checks(where: str, config: dict[str, Any]) -> list[Check]:
     code = "invalid_evaluation.other_controls"
     single = ("agent", "verifier", "agent_setup", "environment_build")
     return [
-        same_number(f"{where}.timeout_multiplier", code, 1.0, config.get("timeout_multiplier")),
+        same_number(f"{where}.timeout_multiplier", code, 1.0, config.get("timeout_multiplier", 1.0)),
         *(
             one_of(
                 f"{where}.{name}_timeout_multiplier",
@@ -197,7 +207,7 @@ def _verifier_checks(where: str, verifier: dict[str, Any], spec: dict[str, Any])
             f"{where}.verifier.disable",
             "invalid_evaluation.verification_disabled",
             False,
-            verifier.get("disable"),
+            verifier.get("disable", HARBOR_DEFAULTS["disable"]),
         ),
         equal(
             f"{where}.verifier.import_path",
@@ -277,17 +287,25 @@ def _job_config_checks(config: dict[str, Any], spec: dict[str, Any]) -> list[Che
     agents = config.get("agents")
     return [
         equal(
-            "job_config.install_only", "invalid_evaluation.install_only", False, config.get("install_only")
+            "job_config.install_only",
+            "invalid_evaluation.install_only",
+            False,
+            config.get("install_only", HARBOR_DEFAULTS["install_only"]),
         ),
         equal(
             "job_config.verifier.disable",
             "invalid_evaluation.verification_disabled",
             False,
-            at(config, "verifier", "disable"),
+            mapping(config.get("verifier")).get("disable", HARBOR_DEFAULTS["disable"]),
         ),
-        equal("job_config.n_attempts", code, 1, config.get("n_attempts")),
+        equal("job_config.n_attempts", code, 1, config.get("n_attempts", HARBOR_DEFAULTS["n_attempts"])),
         equal("job_config.n_concurrent_trials", code, 1, config.get("n_concurrent_trials")),
-        equal("job_config.max_retries", code, 0, at(config, "retry", "max_retries")),
+        equal(
+            "job_config.max_retries",
+            code,
+            0,
+            mapping(config.get("retry")).get("max_retries", HARBOR_DEFAULTS["max_retries"]),
+        ),
         equal("job_config.agents", code, 1, len(agents) if isinstance(agents, list) else None),
         *_agent_checks("job_config.agent", mapping(at(config, "agents", 0)), spec),
         *_environment_checks("job_config.environment", mapping(config.get("environment"))),

@@ -133,9 +133,9 @@ def spec_difference(old: JsonObject, new: JsonObject) -> list[Difference]:
 
 
 def phase_seconds(trial_s: int, phases: Phases) -> dict[str, int]:
-    """Seconds for each phase, so that their sum never exceeds the trial's.
+    """Seconds for each phase, so that their sum never exceeds the trial's; two containers start in a trial.
 
-    Start, set-up and grading get at most a sixth of the trial each, and never more than their ceiling; the
+    A start, set-up and grading get at most a sixth of the trial each, and never more than their ceiling; the
     agent gets what is left, up to its own.
     """
     share = max(1, trial_s // 6)
@@ -144,7 +144,8 @@ def phase_seconds(trial_s: int, phases: Phases) -> dict[str, int]:
         "agent_setup_s": min(phases.agent_setup_s, share),
         "verifier_s": min(phases.verifier_s, share),
     }
-    return times | {"agent_s": min(phases.agent_s, trial_s - sum(times.values()))}
+    taken = sum(times.values()) + times["environment_start_s"]
+    return times | {"agent_s": min(phases.agent_s, trial_s - taken)}
 
 
 def _spec(document: JsonObject) -> Spec:

@@ -12,11 +12,7 @@ from runs.lifecycle import ResourceState, TrialEnd
 from runs.models import Bucket
 from runs.ownership import JournalDocument
 
-_PHASES = {
-    "setup_s": ("environment_setup", "agent_setup"),
-    "agent_s": ("agent_execution",),
-    "verifier_s": ("verifier",),
-}
+_PHASES = {"setup_s": ("environment", "setup"), "agent_s": ("agent",), "verifier_s": ("verifier",)}
 
 
 def resource_states(document: JournalDocument) -> Iterator[ResourceState]:

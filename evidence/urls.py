@@ -10,5 +10,5 @@ def todo(request: HttpRequest, **_) -> HttpResponse:
 
 urlpatterns = [
     path("runs/compare/", todo, name="compare"),
-    path("runs/<str:key>/trials/<int:ordinal>/", todo, name="trial"),
+    path("runs/<str:key>/trials/<int:ordinal>/trajectory/", todo, name="trajectory"),
 ]

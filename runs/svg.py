@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from runs.presenting import words
+from benchsite import words
 from runs.presenting.counts import Share
 from runs.presenting.trials import Stretch
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from runs.views import bundles, catalogue, previews, run_actions, run_list, run_page, workers
+from runs.views import bundles, catalogue, previews, run_actions, run_list, run_page, trial_page, workers
 
 
 class KeyConverter:
@@ -28,6 +28,7 @@ urlpatterns = [
     path("runs/previews/<key:key>/confirm/", previews.confirm, name="preview_confirm"),
     path("runs/<key:key>/", run_page.run_page, name="run"),
     path("runs/<key:key>/live/<slug:name>/", run_page.run_panel, name="run_panel"),
+    path("runs/<key:key>/trials/<int:ordinal>/", trial_page.trial_page, name="trial"),
     path("runs/<key:key>/cancel/", run_actions.cancel, name="run_cancel"),
     path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
     path("profiles/", catalogue.profiles, name="profiles"),

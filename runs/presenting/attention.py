@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
-from runs.presenting import banner, words
+from benchsite import words
+from runs.presenting import banner
 
 if TYPE_CHECKING:
     from runs.models import Run, TaskBundle, Worker

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from benchsite import words
 from evidence.codes import CODES
 from runs.models.states import Cleanup, RunState, Stage, Verdict
-from runs.presenting import marks, words
+from runs.presenting import marks
 from runs.presenting.counts import Counts
 
 if TYPE_CHECKING:

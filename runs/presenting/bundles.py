@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from benchsite import words
 from runs.documents.specs import Difference, spec_difference
-from runs.presenting import words
 
 _MOST = 200
 
@@ -40,7 +40,8 @@ class BundlePage:
     description: str
     tasks: list[BundleTask]
     images: list[tuple[str, str]]
-    ceilings: list[tuple[str, str]]
+    ceilings: list[tuple[str, list[str]]]
+    phases: list[tuple[str, str]]
     agent: str
 
 
@@ -60,7 +61,8 @@ def bundle_page(manifest: str) -> BundlePage:
         description=words.visible(str(document.get("description", ""))),
         tasks=[_task(task) for task in document.get("tasks") or []],
         images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
-        ceilings=[(word, value) for word, value in _leaves(document.get("ceilings") or {})],
+        ceilings=_ceilings(document.get("ceilings") or {}),
+        phases=_phases(document.get("ceilings") or {}),
         agent=f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
     )
 
@@ -83,11 +85,40 @@ def _task(task: dict[str, Any]) -> BundleTask:
     )
 
 
-def _leaves(value: Any, path: str = "") -> list[tuple[str, str]]:
-    if not isinstance(value, dict):
-        shown = words.size(value) if path.endswith("bytes") and isinstance(value, int) else str(value)
-        return [(path, shown)]
-    return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path} {key}".strip())]
+ROLES = ("agent", "verifier", "gateway")
+
+
+def _ceilings(ceilings: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """One row per resource, one value per role."""
+    roles = [ceilings.get(role) or {} for role in ROLES]
+
+    def storage(role: dict[str, Any]) -> str:
+        sizes = [size for size in (role.get("tmpfs") or {}).values() if isinstance(size, int)]
+        return words.size(sum(sizes)) if sizes else "none"
+
+    return [
+        ("CPUs", [str(role.get("cpus", words.NOT_RECORDED)) for role in roles]),
+        ("Memory", [words.size(role.get("memory_bytes")) for role in roles]),
+        ("Processes", [words.number(role.get("pids")) for role in roles]),
+        ("Open files", [words.number(role.get("nofile")) for role in roles]),
+        ("Writable storage", [storage(role) for role in roles]),
+    ]
+
+
+_PHASES = {
+    "environment_start_s": "Container start",
+    "agent_setup_s": "Agent's set-up",
+    "agent_s": "Agent",
+    "verifier_s": "Verifier",
+}
+
+
+def _phases(ceilings: dict[str, Any]) -> list[tuple[str, str]]:
+    phases = ceilings.get("phases") or {}
+    rows = [(word, words.duration(phases.get(key))) for key, word in _PHASES.items()]
+    download = ceilings.get("download_bytes")
+    nothing = "none; images hold everything" if download == 0 else words.size(download)
+    return [*rows, ("Downloads", nothing)]
 
 
 def changes(old: str, new: str) -> list[Change]:

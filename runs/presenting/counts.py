@@ -6,7 +6,7 @@ Rule (design 5 and 9): ``evaluated = passed + failed`` and
 
 from dataclasses import dataclass
 
-from runs.presenting import words
+from benchsite import words
 
 
 @dataclass(frozen=True, slots=True)

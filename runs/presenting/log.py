@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from runs.presenting import words
+from benchsite import words
 
 if TYPE_CHECKING:
     from runs.models import LogLine, Run

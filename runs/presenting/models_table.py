@@ -7,7 +7,8 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from runs.presenting import marks, words
+from benchsite import words
+from runs.presenting import marks
 
 if TYPE_CHECKING:
     from runs.models import Run

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from benchsite import words
 from runs.models.states import Cleanup
-from runs.presenting import words
 
 if TYPE_CHECKING:
     from runs.models import OwnedResource, Run

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runs.presenting import specs, words
+from benchsite import words
+from runs.presenting import specs
+from runs.presenting.workers import LIMIT_WORDS
 
 if TYPE_CHECKING:
     from runs.models import Preview
@@ -45,6 +47,7 @@ class Accept:
     """One thing that the worker cannot enforce, to be accepted by its name."""
 
     name: str
+    word: str
     found: str
     means: str
 
@@ -70,7 +73,8 @@ def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
     spec = specs.read(preview.spec)
     checks = [_check(check) for check in preview.checks]
     accepts = [
-        Accept(check["name"], check["detail"], _CANNOT.get(check["name"], "")) for check in preview.to_accept
+        Accept(check["name"], check_word(check["name"]), check["detail"], _CANNOT.get(check["name"], ""))
+        for check in preview.to_accept
     ]
     state, reason = _state(preview, now)
     return PreviewPage(
@@ -108,12 +112,21 @@ def _state(preview: "Preview", now: datetime) -> tuple[str, str]:
 
 
 def _check(check: dict[str, Any]) -> CheckRow:
-    name = words.opened(str(check["name"]))
+    name = check_word(str(check["name"]))
     if check["passed"]:
         return CheckRow("held", "", name, "", str(check["detail"]), "")
     icon = "blocked" if check["level"] == "block" else "attention"
     word = {"block": "Blocks.", "accept": "To accept.", "note": "Note."}[check["level"]]
     return CheckRow(icon, "attention", name, word, str(check["detail"]), str(check["remedy"]))
+
+
+def check_word(name: str) -> str:
+    """A check's name for people: ``limit core`` is "No core files"."""
+    if name == "limit harness_network":
+        return "Harness without network"
+    if name.startswith("limit "):
+        return LIMIT_WORDS.get(name.removeprefix("limit "), name)
+    return words.opened(name)
 
 
 def _checks_head(preview: "Preview", total: int) -> str:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from benchsite import words
 from runs.models.states import RunState, Stage
-from runs.presenting import specs, words
+from runs.presenting import specs
 from runs.presenting.owned import Owned
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from benchsite import words
 from runs.models.states import Cleanup
 from runs.presenting import counts as sums
-from runs.presenting import marks, words
+from runs.presenting import marks
 from runs.presenting.banner import counts_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from runs.presenting import words
+from benchsite import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,8 @@ def limits(spec: dict[str, Any]) -> list[Fact]:
             "trial",
             "harness, config compared",
         ),
+        Fact("Each request", _seconds(controls.get("request_timeout_s")), note="the gateway"),
+        Fact("Request / answer", "4 / 16 MiB", note="the gateway"),
         Fact("CPU", _plain(agent.get("cpus")), note="the engine"),
         Fact("Memory", words.size(agent.get("memory_bytes")), note="the engine"),
         Fact("Processes", _plain(agent.get("pids")), note="the engine"),

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from benchsite import words
 from evidence.codes import BADGES, CODES
-from runs.presenting import marks, words
+from runs.presenting import marks
 
 if TYPE_CHECKING:
     from runs.models import Run, Trial

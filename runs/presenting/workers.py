@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runs.presenting import marks, words
+from benchsite import words
+from runs.presenting import marks
 
 if TYPE_CHECKING:
     from runs.models import Worker
 
-_LIMIT_WORDS = {
+LIMIT_WORDS = {
     "cpu": "CPU",
     "memory": "Memory without extra swap",
     "pids": "Processes",
@@ -108,7 +109,7 @@ def _limits(report: dict[str, Any]) -> list[LimitRow]:
     found = report.get("limits") or []
     return [
         LimitRow(
-            word=_LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
+            word=LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
             enforced=limit.get("enforced") is True,
             mechanism=str(limit.get("mechanism", "")),
             detail=words.visible(str(limit.get("detail", ""))),

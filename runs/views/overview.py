@@ -10,9 +10,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
+from benchsite import words
 from runs import access, svg
 from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, RunState, TaskBundle, Worker
-from runs.presenting import attention, marks, models_table, run_head, specs, words
+from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import worker_row

@@ -8,7 +8,9 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from runs import access, lifecycle
+from runs.cleaning import request_cleanup
 from runs.lifecycle import CancelOutcome
+from runs.refusals import Refusal
 
 _CANCEL_WORDS = {
     CancelOutcome.CANCELLED: "Cancelled. It was still queued, so nothing had been created.",
@@ -16,6 +18,8 @@ _CANCEL_WORDS = {
     CancelOutcome.ALREADY_REQUESTED: "It is being cancelled already; pressing again changed nothing.",
     CancelOutcome.ENDED: "It had ended before, so there was nothing left to stop.",
 }
+_ASKED = "{worker} was asked to clean up. It runs no trial again; the verdict stays as it is."
+_CLEAN = "It is clean already, so nothing was asked for."
 
 
 @require_POST
@@ -29,5 +33,10 @@ def cancel(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_POST
 def cleanup(request: HttpRequest, key: UUID) -> HttpResponse:
     run = access.run_or_404(request.user, key, access.CLEAN)
-    messages.info(request, "")
+    try:
+        asked = request_cleanup(user=request.user, run=run)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+    else:
+        messages.info(request, _ASKED.format(worker=run.worker.name) if asked else _CLEAN)
     return redirect("run", key=run.key)

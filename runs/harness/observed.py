@@ -46,6 +46,9 @@ class Observed:
             self._lines += 1
             self._bytes += len(line)
 
+    def close(self) -> None:
+        self._file.close()
+
     def _line(self, event: str, role: str | None, fields: dict[str, Any]) -> bytes:
         record = {
             **fields,

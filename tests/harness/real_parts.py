@@ -81,6 +81,7 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stack.close()
         report = reconcile(self.api, self.journal)
         self.api.close()
         assert report.clean, report
@@ -131,6 +132,7 @@ class OpenSession:
         )
         self.observed_path = bench.trial / "observed.jsonl"
         self.observed = Observed(self.observed_path)
+        bench.stack.callback(self.observed.close)
         who = Who(role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID)
         journal = Journal(bench.directory, process=os.getpid())
         self.container = Container(journal, who, roles[role], self.observed)

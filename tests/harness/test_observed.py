@@ -1,0 +1,93 @@
+"""The record of what the provider saw: canonical, gapless, bounded, and never without its end."""
+
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runs.harness import observed as module
+from runs.harness.observed import Observed, observed_at
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "observed.jsonl"
+
+
+@pytest.fixture
+def observed(path: Path) -> Iterator[Observed]:
+    opened = Observed(path)
+    yield opened
+    opened.close()
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_line_is_canonical_json_with_the_common_fields(path: Path, observed: Observed) -> None:
+    observed.write("closed", "agent")
+    text = path.read_text()
+    record = json.loads(text)
+    assert text == json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n"
+    assert set(record) == {"seq", "at", "mono", "event", "role"}
+    assert str(record["at"]).endswith("Z")
+
+
+def test_the_file_is_private(path: Path, observed: Observed) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_in_its_place_is_refused(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+    with pytest.raises(OSError, match="symbolic"):
+        Observed(path)
+
+
+def test_a_field_cannot_replace_a_common_one(path: Path, observed: Observed) -> None:
+    observed.write("exec", "agent", seq=99, at="never")
+    assert lines(path)[0]["seq"] == 0
+    assert lines(path)[0]["at"] != "never"
+
+
+def test_threads_that_write_at_once_leave_no_gap(path: Path, observed: Observed) -> None:
+    threads = [
+        threading.Thread(target=lambda: [observed.write("exec", "agent", purpose="other") for _ in range(50)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [line["seq"] for line in lines(path)] == list(range(200))
+
+
+def test_both_containers_of_a_trial_share_one_writer(path: Path) -> None:
+    assert observed_at(path) is observed_at(path)
+    observed_at(path).close()
+
+
+def test_a_flood_of_commands_cannot_push_out_how_the_container_ended(
+    path: Path, observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LINES", 130)
+    for _ in range(60):
+        observed.write("exec", "agent", purpose="other")
+    observed.write("removed", "agent", outcome="removed")
+    found = lines(path)
+    assert len(found) == 31
+    assert observed.dropped == 30
+    assert (found[-1]["event"], found[-1]["seq"]) == ("removed", 30)
+
+
+def test_the_file_is_bounded_in_bytes_too(
+    path: Path, observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", module.RESERVED_BYTES + 2_000)
+    for _ in range(50):
+        observed.write("transfer", "agent", path="x" * 100)
+    assert path.stat().st_size <= 2_000
+    assert observed.dropped > 30

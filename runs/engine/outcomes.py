@@ -43,8 +43,8 @@ def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
         ended_at=_time(facts.total.ended_at) if not facts.total.inverted else None,
         timings=_timings(facts),
         steps=facts.endpoint.completions or None,
-        prompt_tokens=facts.usage.get("prompt_tokens"),
-        completion_tokens=facts.usage.get("completion_tokens"),
+        prompt_tokens=facts.endpoint.prompt_tokens,
+        completion_tokens=facts.endpoint.completion_tokens,
         badges=list(judgement.badges),
     )
 

@@ -61,6 +61,9 @@ class Incoming:
         event = await self._next()
         if not isinstance(event, h11.Request):
             raise ClientGone(self._received > 0)
+        # The parser bounds a head that is not complete yet; one that came in a single piece is measured here.
+        if sum(len(name) + len(value) + 4 for name, value in event.headers) > MAX_HEAD_BYTES:
+            raise BadRequest("http.head_size")
         return Head(event.method, event.target, tuple(event.headers))
 
     async def body(self, head: Head, max_bytes: int) -> bytes:

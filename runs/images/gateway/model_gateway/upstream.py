@@ -122,11 +122,15 @@ class Upstream:
 
 
 async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:
+    first = await reader.read(_CHUNK)
+    if not first:
+        raise UpstreamFailed("unreachable")
+    connection.receive_data(first)
     event = await _next(connection, reader)
     while isinstance(event, h11.InformationalResponse):
         event = await _next(connection, reader)
     if not isinstance(event, h11.Response):
-        raise UpstreamFailed("unreachable")
+        raise UpstreamFailed("protocol")
     if any(value != b"identity" for name, value in event.headers if name == b"content-encoding"):
         raise UpstreamFailed("bad_encoding")
     return event

@@ -1,0 +1,199 @@
+"""What an endpoint can answer, and what becomes of it: passed on, recorded, or withheld."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evidence.endpoint import endpoint_facts
+from runs.images.gateway.model_gateway import upstream
+from runs.images.gateway.model_gateway.config import Config, parse_config
+from tests.gateway.bodies import completion, encoded
+from tests.gateway.process import (
+    CREDENTIAL,
+    GatewayProcess,
+    RawEndpoint,
+    configuration,
+    error_code,
+    head,
+    http_answer,
+    raw_endpoint,
+    running,
+)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[RawEndpoint]:
+    with raw_endpoint() as served:
+        yield served
+
+
+@pytest.fixture
+def gateway(endpoint: RawEndpoint) -> Iterator[GatewayProcess]:
+    config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", request_timeout_s=0.5)
+    with running(config) as process:
+        yield process
+
+
+def outcome(gateway: GatewayProcess) -> tuple[str, str | None, int | None]:
+    """Kind, code and status of the one line of trial 1."""
+    [line] = gateway.stop().trial(1).requests
+    return line.kind, line.code, line.status
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
+def test_an_error_of_the_endpoint_is_passed_on_and_recorded(
+    gateway: GatewayProcess, endpoint: RawEndpoint, status: int
+) -> None:
+    endpoint.respond = lambda _: http_answer({"error": {"message": "no"}}, status=f"{status} X")
+    assert gateway.ask() == (status, b'{"error": {"message": "no"}}')
+    assert outcome(gateway) == ("upstream_error", "status", status)
+
+
+@pytest.mark.parametrize("body", [b'{"ok":true}', b"", b"<html>"])
+def test_a_2xx_that_is_no_completion_is_passed_on_unchanged_and_is_no_proof(
+    gateway: GatewayProcess, endpoint: RawEndpoint, body: bytes
+) -> None:
+    endpoint.respond = lambda _: http_answer(body)
+    assert gateway.ask() == (200, body)
+    assert outcome(gateway) == ("malformed", None, 200)
+
+
+def test_another_models_answer_is_passed_on_unchanged_and_is_no_proof(
+    gateway: GatewayProcess, endpoint: RawEndpoint
+) -> None:
+    body = json.dumps(completion(model="other")).encode()
+    endpoint.respond = lambda _: http_answer(body)
+    assert gateway.ask() == (200, body)
+    report = gateway.stop()
+    assert report.trial(1).requests[0].kind == "wrong_model"
+    assert endpoint_facts(report.trial(1)).completions == 0
+
+
+def test_the_records_other_name_of_the_alias_counts_as_right(endpoint: RawEndpoint) -> None:
+    config = configuration(f"http://127.0.0.1:{endpoint.port}/v1")
+    config["endpoint"]["served_model"] = "other"
+    endpoint.respond = lambda _: http_answer(completion(model="other"))
+    with running(config) as gateway:
+        gateway.ask()
+        assert outcome(gateway) == ("ok", None, 200)
+
+
+def test_a_redirect_is_not_followed(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+    with raw_endpoint() as elsewhere:
+        headers = f"Location: http://127.0.0.1:{elsewhere.port}/v1/chat/completions\r\n"
+        endpoint.respond = lambda _: http_answer(b"", status="307 Moved", headers=headers)
+        assert gateway.ask()[0] == 502
+        assert not elsewhere.heard
+    assert outcome(gateway) == ("upstream_error", "status", 307)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (http_answer(completion(), headers="Content-Encoding: gzip\r\n"), "bad_encoding"),
+        (b"", "unreachable"),
+        (b"nonsense\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "protocol"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "protocol"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000, "protocol"),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b" " * (16 * 1024 * 1024 + 1), "too_large"),
+    ],
+    ids=["encoded", "hung-up", "not-http", "cut", "two-lengths", "huge-head", "huge-body"],
+)
+def test_an_answer_that_cannot_be_used_is_withheld(
+    gateway: GatewayProcess, endpoint: RawEndpoint, answer: bytes, code: str
+) -> None:
+    endpoint.respond = lambda _: answer
+    assert error_code(gateway.ask()) == (502, code)
+    assert outcome(gateway) == ("upstream_error", code, None)
+
+
+def test_an_endpoint_that_does_not_answer_in_time_is_given_up(
+    gateway: GatewayProcess, endpoint: RawEndpoint
+) -> None:
+    endpoint.respond = lambda _: None
+    assert error_code(gateway.ask()) == (504, "timeout")
+    assert outcome(gateway) == ("upstream_error", "timeout", None)
+
+
+def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
+    with raw_endpoint() as gone:
+        port = gone.port
+    with running(configuration(f"http://127.0.0.1:{port}/v1")) as gateway:
+        assert error_code(gateway.ask()) == (502, "unreachable")
+        assert outcome(gateway) == ("upstream_error", "unreachable", None)
+
+
+def test_an_informational_answer_is_not_the_answer(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+    endpoint.respond = lambda _: b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + http_answer(completion())
+    assert gateway.ask()[0] == 200
+
+
+@pytest.mark.parametrize("status", ["200 OK", "401 No"])
+def test_an_answer_that_holds_the_credential_never_reaches_the_agent(
+    gateway: GatewayProcess, endpoint: RawEndpoint, status: str
+) -> None:
+    endpoint.respond = lambda _: http_answer({"error": f"bad key {CREDENTIAL}"}, status=status)
+    status_code, body = gateway.ask()
+    assert status_code == 502 and CREDENTIAL.encode() not in body
+    assert outcome(gateway)[:2] == ("upstream_error", "credential_echoed")
+
+
+def test_headers_of_the_endpoint_are_not_passed_on(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+    endpoint.respond = lambda _: http_answer(completion(), headers="Set-Cookie: a=b\r\nX-Request-Id: 1\r\n")
+    body = encoded()
+    answer = gateway.raw(head(1, f"Content-Length: {len(body)}\r\n") + body).split(b"\r\n\r\n")[0]
+    assert b"Cookie" not in answer and b"X-Request-Id" not in answer
+
+
+def test_proxy_settings_of_the_environment_are_not_used(endpoint: RawEndpoint) -> None:
+    with raw_endpoint() as proxy:
+        address = f"http://127.0.0.1:{proxy.port}"
+        env = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"), address)
+        with running(configuration(f"http://127.0.0.1:{endpoint.port}/v1"), env) as gateway:
+            assert gateway.ask()[0] == 200
+        assert not proxy.heard and len(endpoint.heard) == 1
+
+
+def test_the_default_certificates_do_not_trust_an_unknown_issuer(tmp_path: Path) -> None:
+    with raw_endpoint(context=_own_certificate(tmp_path)) as served:
+        env = {"SSL_CERT_FILE": str(tmp_path / "cert.pem"), "SSL_CERT_DIR": str(tmp_path)}
+        with running(configuration(f"https://localhost:{served.port}/v1"), env) as gateway:
+            assert error_code(gateway.ask()) == (502, "tls")
+            assert outcome(gateway) == ("upstream_error", "tls", None)
+        assert not served.heard
+
+
+@pytest.mark.parametrize(("host", "expected"), [("localhost", "200"), ("other.example", "tls")])
+def test_a_certificate_is_verified_with_the_name_that_was_declared(
+    tmp_path: Path, host: str, expected: str
+) -> None:
+    with raw_endpoint(context=_own_certificate(tmp_path)) as served:
+        line = json.dumps(configuration(f"https://{host}:{served.port}/v1")).encode()
+        assert asyncio.run(_ask_by_tls(parse_config(line), tmp_path / "cert.pem")) == expected
+
+
+async def _ask_by_tls(config: Config, trusted: Path) -> str:
+    context = upstream.verifying_context()
+    context.load_verify_locations(trusted)
+    client = upstream.Upstream(config.endpoint, "127.0.0.1", CREDENTIAL, 5.0, context)
+    try:
+        return str((await client.complete(encoded())).status)
+    except upstream.UpstreamFailed as failure:
+        return failure.code
+
+
+def _own_certificate(folder: Path) -> ssl.SSLContext:
+    """A certificate for `localhost`, signed by itself."""
+    key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")
+    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

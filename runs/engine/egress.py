@@ -30,7 +30,8 @@ _CLOSED_PORT = 9
 _MEMORY = 64 * 1024 * 1024
 
 _REACHED = {"connected", "refused", "resolved"}
-_NOT_TRIED = "not tried"
+_NOT_TRIED = "nothing to try on this host"
+_ALWAYS_TRIED = {"host_address", "gateway_outer_leg", "outside_address", "name_lookup"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,8 @@ def _isolated(name: str, attempts: list[dict[str, Any]]) -> ProbeCheck:
     own = [attempt for attempt in attempts if attempt["name"] == name]
     reached = [attempt for attempt in own if attempt["outcome"] in _REACHED]
     if not own:
-        return ProbeCheck(name, True, None, _NOT_TRIED)
+        required = name in _ALWAYS_TRIED
+        return ProbeCheck(name, not required, "egress.not_tried" if required else None, _NOT_TRIED)
     detail = ", ".join(_said(attempt) for attempt in (reached or own)[:8])
     return ProbeCheck(name, not reached, _ISOLATED[name] if reached else None, detail)
 

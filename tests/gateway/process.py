@@ -164,7 +164,7 @@ class GatewayProcess:
             return _until_end(link)
 
     def stop(self) -> LedgerReport:
-        if self.process.poll() is None:
+        if self.event.get("event") == "ready" and self.process.poll() is None:
             self.process.terminate()
         self.output, self.errors = self.process.communicate(timeout=10)
         return read_ledger(self.output)

@@ -1,0 +1,91 @@
+"""An asker that dawdles is cut off. In one process, so that the bound can be shortened."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from evidence.ledger import LedgerReport, read_ledger
+from runs.images.gateway.model_gateway import incoming
+from runs.images.gateway.model_gateway.config import parse_config
+from runs.images.gateway.model_gateway.ledger import Ledger
+from runs.images.gateway.model_gateway.server import Server
+from runs.images.gateway.model_gateway.upstream import Answer
+from tests.gateway.bodies import encoded
+from tests.gateway.process import configuration, head
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class SilentUpstream:
+    """Never answers."""
+
+    async def complete(self, body: bytes) -> Answer:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+
+@pytest.fixture(autouse=True)
+def short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "READ_SECONDS", 0.2)
+
+
+def ledger_of(talk: Talk) -> LedgerReport:
+    """The ledger after one connection on which `talk` was said and the gateway was then shut."""
+    lines: list[bytes] = []
+
+    async def run() -> None:
+        config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1")).encode())
+        ledger = Ledger(lines.append)
+        server = Server(config, SilentUpstream(), ledger)  # type: ignore[arg-type]
+        async with await asyncio.start_server(server.connected, "127.0.0.1", 0) as listener:
+            reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname()[:2])
+            await talk(reader, writer)
+            await server.shut(1.0)
+            writer.close()
+        ledger.close()
+
+    asyncio.run(run())
+    return read_ledger(b"".join(lines))
+
+
+def test_a_head_that_never_ends_is_cut_off() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nX: ")
+        assert b" 404 " in await reader.readline()
+
+    assert ledger_of(talk).unattributed == {"http.slow": 1}
+
+
+def test_a_body_that_comes_byte_by_byte_is_cut_off_and_frees_the_trial() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head(1, "Content-Length: 100\r\n"))
+        answer = asyncio.ensure_future(reader.readline())
+        while not answer.done():
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
+        assert b" 404 " in answer.result()
+
+    assert ledger_of(talk).trial(1).refused == {"http.slow": 1}
+
+
+def test_a_connection_without_a_word_leaves_no_line() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        await asyncio.sleep(0.05)
+
+    assert ledger_of(talk).lines == 1
+
+
+def test_a_request_that_is_under_way_at_the_end_has_its_line() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = encoded()
+        writer.write(head(2, f"Content-Length: {len(body)}\r\n") + body)
+        await asyncio.sleep(0.1)
+
+    report = ledger_of(talk)
+    assert report.intact
+    assert [(line.kind, line.code, line.reached_endpoint) for line in report.trial(2).requests] == [
+        ("refused", "closing", True)
+    ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchsite import words
 from evidence.codes import BADGES, CODES
-from runs.presenting import marks
+from runs.presenting import marks, specs
 
 if TYPE_CHECKING:
     from runs.models import Run, Trial
@@ -93,7 +93,7 @@ def sentence(trial: "Trial", run: "Run") -> str:
             else "Never started: the run was cancelled before."
         )
     if trial.bucket == "error":
-        return code_sentence(trial.failure_code)
+        return _stored_sentence(trial) or code_sentence(trial.failure_code)
     if trial.started_at and run.active:
         return _STAGE_SENTENCES.get(trial.stage, "Started.")
     return (
@@ -101,6 +101,12 @@ def sentence(trial: "Trial", run: "Run") -> str:
         if trial.ordinal > 1
         else "Starts when the run is prepared."
     )
+
+
+def _stored_sentence(trial: "Trial") -> str:
+    """The classifier's own sentence with its numbers, as the normalized result keeps it."""
+    stored = specs.read(trial.result).get("sentence") if trial.result else None
+    return words.visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
 
 
 def code_sentence(code: str, values: dict[str, Any] | None = None) -> str:

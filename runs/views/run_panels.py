@@ -91,7 +91,7 @@ def _integrity(run: Run) -> bool | None:
 
 def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     first = _first_trial(request, run)
-    window = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result")
+    window = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN)
     max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
     now = _quantised(timezone.now())
     rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]

@@ -14,6 +14,7 @@ import time_machine
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from evidence.codes import CODES
 from runs import locks, preview, registry, reviewing
 from runs.documents import packaged
 from runs.models import (
@@ -365,8 +366,24 @@ def _trials(run: Run, plans: list[TrialPlan], tasks: list[dict[str, Any]]) -> No
             prompt_tokens=plan.tokens[0] if plan.tokens and plan.bucket else None,
             completion_tokens=plan.tokens[1] if plan.tokens and plan.bucket else None,
             badges=list(plan.badges),
+            result=_result(plan) if plan.bucket and started else "",
         )
         clock += length + timedelta(seconds=1)
+
+
+def _result(plan: TrialPlan) -> str:
+    """As much of the normalized result as pages read."""
+    code = CODES[plan.code or {"passed": "passed.reward_1", "failed": "failed.reward_0"}[plan.bucket or ""]]
+    numbers = {"limit_s": "360 s", "exit_code": 1, "status": 500}
+    return _canonical(
+        {
+            "schema": "benchsite.trial-result/v1",
+            "bucket": plan.bucket,
+            "sentence": code.sentence.format_map(numbers),
+            "usage": {"requests_answered": plan.steps, "requests_failed": 0},
+            "counters": {"available": True, "oom_kills": 0, "pids_limit_hits": 0, "tmpfs_full": False},
+        }
+    )
 
 
 def _resources(run: Run, kind: str) -> None:

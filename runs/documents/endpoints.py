@@ -20,7 +20,7 @@ _FILE = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 # The site's own settings and what steers a process are no credentials of an endpoint.
 _OWN_VARIABLES = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "PATH", "HOME", "PYTHONPATH", "LD_PRELOAD")
 _OWN_PREFIXES = ("DJANGO_", "BENCHSITE_", "PG")
-_ALLOWED_OWN = "BENCHSITE_ENDPOINT_"
+_ALLOWED_OWN = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 
 Alias = Annotated[str, Field(pattern=_ALIAS)]
 Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]

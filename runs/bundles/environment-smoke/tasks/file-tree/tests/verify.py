@@ -33,8 +33,13 @@ def check(artifacts: str, answer: tuple[dict[str, bytes], list[object]]) -> None
 
 
 def _paths(inbox: str) -> list[str]:
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(inbox) for name in names]
+    walked = os.walk(inbox, onerror=_refuse)
+    found = [os.path.join(folder, name) for folder, _, names in walked for name in names]
     return sorted(os.path.relpath(path, inbox) for path in found)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _new_path(path: str) -> str:

@@ -19,10 +19,22 @@ def locked(path: Path, wait_s: float) -> Iterator[None]:
     """Hold an exclusive flock on an existing lock file, opened for this one use. Raises LockBusy, OSError.
 
     The file is never renamed or removed, and closing the descriptor frees the lock however the holder ends.
+    Whoever waits for it first stands in its directory's own flock, as in a turnstile: one that takes the lock
+    again and again (a harness that creates) cannot keep out one that waits (the cancel).
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    deadline = time.monotonic() + wait_s
+    turnstile = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _acquire(descriptor, time.monotonic() + wait_s)
+        _acquire(turnstile, deadline)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            _acquire(descriptor, deadline)
+        except LockBusy:
+            os.close(descriptor)
+            raise
+    finally:
+        os.close(turnstile)
+    try:
         yield
     finally:
         os.close(descriptor)

@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import signal
 import stat
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from runs.ownership_document import MAX_TEXT, JournalDocument
 from runs.ownership_format import dump, load
 
 from .fake_engine import FakeEngine, new_id
+from .test_processes import until
 
 FORK = multiprocessing.get_context("fork")
 
@@ -442,6 +445,15 @@ def _hold_lock(directory: Path, ready: Any) -> None:
         signal.pause()
 
 
+def _take_the_lock_a_hundred_times(directory: Path) -> None:
+    journal = Journal(directory)
+    with suppress(Fenced):
+        for _ in range(100):
+            with suppress(TimeoutError), journal.creating(journal.intend(Role.PROBE)):
+                time.sleep(0.05)
+                raise TimeoutError
+
+
 def _create_until_fenced(directory: Path, trace: Path) -> None:
     journal = Journal(directory)
     descriptor = os.open(trace, os.O_WRONLY | os.O_APPEND)
@@ -471,6 +483,16 @@ class TestProcessesAtOnce:
         journal.fence("cancelled", wait_s=10)
         holder.join()
         assert journal.read().fence is not None
+
+    def test_one_that_takes_the_lock_again_and_again_does_not_keep_the_fence_out(
+        self, journal: Journal, tmp_path: Path
+    ) -> None:
+        child = FORK.Process(target=_take_the_lock_a_hundred_times, args=(journal.directory,))
+        child.start()
+        until(lambda: any(r.stage is Stage.UNKNOWN for r in journal.read().resources))
+        journal.fence("cancelled")
+        child.join()
+        assert len(journal.read().resources) <= 4
 
     @pytest.mark.parametrize("round_", range(5))
     def test_no_create_or_start_follows_the_fence(

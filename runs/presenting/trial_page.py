@@ -295,7 +295,7 @@ def _counter(word: str, key: str, counters: dict[str, Any], known: bool, limit: 
         if hits is True
         else f"reached {words.counted(int(hits), 'time')}"
     )
-    return LimitRow(word, value, f"of {limit}", None, reached)
+    return LimitRow(word, value, "", None, reached, f"limit {limit}")
 
 
 def _seconds(value: Any) -> float | None:

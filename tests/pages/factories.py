@@ -236,7 +236,7 @@ PLANS: dict[str, list[TrialPlan]] = {
     ],
     "incomplete": [
         TrialPlan("passed"),
-        TrialPlan("error", 360, "incomplete.agent_deadline", "incomplete", 30, None),
+        TrialPlan("error", 300, "incomplete.agent_deadline", "incomplete", 30, None),
         TrialPlan("passed", 41),
     ],
     "cancelled": [
@@ -343,7 +343,8 @@ def _trials(run: Run, plans: list[TrialPlan], tasks: list[dict[str, Any]]) -> No
         timings = {"setup_s": 1.2, "agent_s": plan.agent_s, "clock": "monotonic"}
         if done:
             verifier_s = 0.0 if plan.klass == "incomplete" else 2.1
-            timings |= {"verifier_s": verifier_s, "total_s": plan.agent_s + 1.2 + verifier_s}
+            timings |= {"verifier_s": verifier_s} if verifier_s else {}
+            timings |= {"total_s": plan.agent_s + 2.4 + verifier_s}
         length = timedelta(seconds=plan.agent_s + 4.4)
         running = run.state == RunState.RUNNING and ordinal == 2
         if running:
@@ -374,7 +375,7 @@ def _trials(run: Run, plans: list[TrialPlan], tasks: list[dict[str, Any]]) -> No
 def _result(plan: TrialPlan) -> str:
     """As much of the normalized result as pages read."""
     code = CODES[plan.code or {"passed": "passed.reward_1", "failed": "failed.reward_0"}[plan.bucket or ""]]
-    numbers = {"limit_s": "360 s", "exit_code": 1, "status": 500}
+    numbers = {"limit_s": "5 min", "exit_code": 1, "status": 500}
     return _canonical(
         {
             "schema": "benchsite.trial-result/v1",

@@ -1,0 +1,330 @@
+"""What can staff look at and do in the admin? Rows are read-only; acts go through the same functions as pages."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from runs import access, lifecycle, registry, reviewing
+from runs.cleaning import request_cleanup
+from runs.documents.endpoints import SCHEMA, parse_endpoint
+from runs.documents.problems import DocumentError
+from runs.models import (
+    AuditEntry,
+    Endpoint,
+    HarnessLock,
+    ImageLock,
+    OwnedResource,
+    Preview,
+    Profile,
+    Run,
+    TaskBundle,
+    Trial,
+    Worker,
+)
+from runs.refusals import Refusal
+
+admin.site.site_header = "benchsite"
+admin.site.site_title = "benchsite admin"
+admin.site.index_title = "Records, reviews and audit"
+
+
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Nobody edits or deletes a row by hand; the list stays fast on a million of them."""
+
+    show_full_result_count = False
+    list_per_page = 50
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = (
+        "short",
+        "page",
+        "profile",
+        "endpoint",
+        "state",
+        "verdict",
+        "cleanup",
+        "created_by_name",
+        "created_at",
+    )
+    list_filter = ("state", "verdict", "cleanup", "worker", "created_at")
+    search_fields = ("=id", "spec_sha256", "created_by_name")
+    list_select_related = ("profile", "endpoint")
+    actions = ("cancel", "retry_cleanup")
+    exclude = ("lease_pid", "lease_start_ticks", "lease_boot_id")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        return super().get_queryset(request).defer("spec", "failure_detail")
+
+    @admin.display(description="run", ordering="id")
+    def short(self, run: Run) -> str:
+        return run.key[:8]
+
+    @admin.display(description="page")
+    def page(self, run: Run) -> SafeString:
+        return format_html('<a href="{}">open</a>', reverse("run", args=[run.key]))
+
+    @admin.action(description="Cancel the selected runs")
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        if not access.may(request.user, access.CANCEL):
+            self.message_user(request, "Your role may not cancel runs.", messages.ERROR)
+            return
+        outcomes = [lifecycle.request_cancel(run.pk, user=request.user) for run in queryset]
+        asked = sum(outcome in ("cancelled", "requested") for outcome in outcomes)
+        self.message_user(
+            request, f"{asked} asked for; {len(outcomes) - asked} had ended or were asked before."
+        )
+
+    @admin.action(description="Retry the cleanup of the selected runs")
+    def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        if not access.may(request.user, access.CLEAN):
+            self.message_user(request, "Your role may not retry cleanups.", messages.ERROR)
+            return
+        for run in queryset.select_related("worker"):
+            try:
+                asked = request_cleanup(user=request.user, run=run)
+            except Refusal as error:
+                self.message_user(request, f"{run}: {error.sentence}", messages.WARNING)
+            else:
+                self.message_user(request, f"{run}: {'asked' if asked else 'clean already'}.")
+
+
+@admin.register(Trial)
+class TrialAdmin(ReadOnly):
+    list_display = ("run", "ordinal", "task_name", "bucket", "failure_code", "started_at")
+    list_filter = ("bucket", "failure_class")
+    search_fields = ("=run__id", "task_name", "failure_code")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(OwnedResource)
+class OwnedResourceAdmin(ReadOnly):
+    list_display = (
+        "run",
+        "role",
+        "kind",
+        "trial",
+        "resource_id",
+        "stage",
+        "outcome",
+        "attempts",
+        "updated_at",
+    )
+    list_filter = ("outcome", "role", "stage")
+    search_fields = ("=run__id", "resource_id")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return access.may(request.user, access.READ_PRIVATE) and super().has_view_permission(request, obj)
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnly):
+    list_display = ("at", "actor_name", "kind", "subject", "run_id")
+    list_filter = ("kind", "at")
+    search_fields = ("actor_name", "subject", "=run_id")
+
+
+@admin.register(TaskBundle)
+class TaskBundleAdmin(ReadOnly):
+    list_display = (
+        "name",
+        "revision",
+        "difference",
+        "status",
+        "created_by_name",
+        "reviewed_by_name",
+        "reviewed_at",
+    )
+    list_filter = ("status", "name")
+    search_fields = ("name", "manifest_sha256")
+    actions = ("review", "retire")
+
+    @admin.display(description="manifest and difference")
+    def difference(self, bundle: TaskBundle) -> SafeString:
+        return format_html('<a href="{}">open</a>', reverse("bundle", args=[bundle.name, bundle.revision]))
+
+    @admin.action(description="Approve the selected revisions")
+    def review(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
+        self._each(request, queryset, "reviewed", lambda one: reviewing.review(one, user=request.user))
+
+    @admin.action(description="Retire the selected revisions")
+    def retire(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
+        self._each(request, queryset, "retired", lambda one: reviewing.retire(one, user=request.user))
+
+    def _each(self, request: HttpRequest, queryset: QuerySet[TaskBundle], word: str, act: Any) -> None:
+        if not access.may(request.user, access.REVIEW_BUNDLE):
+            self.message_user(request, "Your role may not review bundles.", messages.ERROR)
+            return
+        for bundle in queryset.order_by("name", "revision"):
+            try:
+                act(bundle)
+            except Refusal as error:
+                self.message_user(request, f"{bundle}: {error.sentence}", messages.WARNING)
+            else:
+                self.message_user(request, f"{bundle} is {word}.")
+
+
+class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The parts of a record; the record itself is built and validated as for files and commands."""
+
+    credential_kind = forms.ChoiceField(
+        choices=[("none", "none"), ("env", "environment variable"), ("file", "file")]
+    )
+    credential_name = forms.CharField(
+        required=False,
+        max_length=255,
+        help_text="The variable's name or the file's path on the worker; never the value.",
+    )
+    request_timeout_s = forms.IntegerField(
+        initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
+    )
+
+    class Meta:
+        model = Endpoint
+        fields = ("name", "base_url", "model", "served_model", "route", "scripted")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        kind = cleaned.get("credential_kind")
+        credential = (
+            {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
+        )
+        record = {
+            "schema": SCHEMA,
+            "credential": credential,
+            "controls": ["max_tokens"],
+            "served_model": cleaned.get("served_model") or None,
+            "request_timeout_s": cleaned.get("request_timeout_s") or 120,
+            **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
+        }
+        try:
+            parse_endpoint(record)
+        except DocumentError as error:
+            raise ValidationError([str(problem) for problem in error.problems]) from error
+        cleaned["record"] = record
+        return cleaned
+
+    def validate_constraints(self) -> None:
+        """The next version is made by the registry, which also takes the former one out of use."""
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ReadOnly):
+    list_display = ("name", "version", "model", "base_url", "route", "active", "scripted", "created_at")
+    list_filter = ("active", "route", "scripted")
+    search_fields = ("name", "model", "host")
+    actions = ("retire",)
+    form = EndpointForm
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.REGISTER_ENDPOINT)
+
+    def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
+        own = [*EndpointForm.Meta.fields, "credential_kind", "credential_name", "request_timeout_s"]
+        return own if obj is None else ["name", "version", "record", "record_sha256", "active", "created_at"]
+
+    def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
+        saved = registry.register_endpoint(form.cleaned_data["record"], user=request.user)
+        obj.pk, obj.version = saved.pk, saved.version
+
+    @admin.action(description="Retire the selected endpoints")
+    def retire(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        if not access.may(request.user, access.REGISTER_ENDPOINT):
+            self.message_user(request, "Your role may not retire endpoints.", messages.ERROR)
+            return
+        hits = [registry.retire_endpoint(endpoint, user=request.user) for endpoint in queryset]
+        self.message_user(request, f"{sum(hits)} retired; runs that used them keep their records.")
+
+
+class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A profile is a file; its bytes are kept as they are."""
+
+    file = forms.FileField(help_text="The profile's JSON file, at most 256 KiB.")
+
+    class Meta:
+        model = Profile
+        fields: tuple[str, ...] = ()
+
+    def clean_file(self) -> bytes:
+        upload = self.cleaned_data["file"]
+        if upload.size > 256 * 1024:
+            raise ValidationError("The file is larger than 256 KiB.")
+        data: bytes = upload.read()
+        try:
+            self.instance.content_sha256 = registry.load_profile(data).content_sha256
+        except DocumentError as error:
+            raise ValidationError([str(problem) for problem in error.problems]) from error
+        return data
+
+
+@admin.register(Profile)
+class ProfileAdmin(ReadOnly):
+    list_display = ("name", "schema", "startable", "content_sha256", "created_at")
+    list_filter = ("schema", "startable")
+    search_fields = ("name", "content_sha256")
+    exclude = ("source",)
+    form = ProfileForm
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("runs.add_profile"))
+
+    def get_fields(self, request: HttpRequest, obj: Profile | None = None) -> Any:
+        shown = ["name", "schema", "description", "document", "content_sha256", "file_sha256", "startable"]
+        return ["file"] if obj is None else shown
+
+    def save_model(self, request: HttpRequest, obj: Profile, form: Any, change: bool) -> None:
+        stored = registry.store_profile(form.cleaned_data["file"], user=request.user)
+        obj.pk, obj.name = stored.pk, stored.name
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnly):
+    list_display = ("name", "host", "alive", "draining", "reported_at", "heartbeat_at", "lost_declared_at")
+    search_fields = ("name", "host")
+
+    @admin.display(boolean=True)
+    def alive(self, worker: Worker) -> bool:
+        return worker.alive
+
+
+@admin.register(Preview)
+class PreviewAdmin(ReadOnly):
+    list_display = (
+        "created_at",
+        "user",
+        "profile",
+        "endpoint",
+        "worker",
+        "spec_sha256",
+        "expires_at",
+        "consumed_by",
+    )
+    list_select_related = ("user", "profile", "endpoint", "worker", "consumed_by")
+    search_fields = ("spec_sha256",)
+
+
+@admin.register(HarnessLock, ImageLock)
+class LockAdmin(ReadOnly):
+    list_display = ("__str__", "worker", "current", "created_at")
+    list_filter = ("current", "worker")
+    list_select_related = ("worker",)

@@ -1,0 +1,322 @@
+"""What a hostile agent leaves in a real container gains it nothing, and the record says what was there."""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.harness import packing
+from runs.harness.commands import Purpose
+from runs.harness.downloads import Fetched, Outcome
+from runs.harness.execs import Command
+from runs.harness.failures import ExecTimedOut, ProviderError
+from runs.harness.session import AGENT_LOGS, Finished
+from runs.harness.transfer import Limits
+from runs.ownership import Stage
+from tests.harness.real_parts import Bench, OpenSession
+
+pytestmark = pytest.mark.harbor_compatibility
+
+
+class Play:
+    """One session, played from beginning to end on one event loop."""
+
+    def __init__(self, opened: OpenSession) -> None:
+        self.opened = opened
+        self.session = opened.session
+
+    async def sh(self, line: str, *, purpose: Purpose = Purpose.OTHER, limit_s: float = 30.0) -> Finished:
+        return await self.session.execute(purpose, Command(("bash", "-c", line)), limit_s, "")
+
+    async def bring(self, path: str) -> Fetched:
+        return await self.session.bring(path)
+
+    @property
+    def kept(self) -> Path:
+        return self.opened.bench.trial / "kept"
+
+
+def play(opened: OpenSession, scenario: Any) -> Any:
+    async def run() -> Any:
+        opened.container.open()
+        opened.session.make_directories(["/logs/agent", "/logs/verifier", "/app/output"], 0o777)
+        part = Play(opened)
+        try:
+            return await scenario(part)
+        finally:
+            await opened.session.close()
+
+    coroutine: Coroutine[Any, Any, Any] = run()
+    return asyncio.run(coroutine)
+
+
+def test_links_devices_and_fifos_are_refused_by_name_and_the_plain_files_are_kept(bench: Bench) -> None:
+    async def scenario(part: Play) -> Fetched:
+        await part.sh(
+            "cd /logs/agent; echo real > good.txt; ln -s /etc/passwd link; ln good.txt hard; mkfifo fifo; "
+            "mknod device c 1 3; mkdir deep; ln -s / deep/root; "
+            "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\""
+        )
+        return await part.bring(AGENT_LOGS)
+
+    fetched = play(bench.session(), scenario)
+    assert fetched.outcome is Outcome.REFUSED
+    refused = {refusal.path: refusal.code for refusal in fetched.refusals}
+    # The engine gives no right to make devices, so there is none to refuse.
+    assert refused == {
+        "link": "link",
+        "hard": "hard_link",
+        "fifo": "fifo",
+        "deep/root": "link",
+    } or refused == {
+        "link": "link",
+        "good.txt": "hard_link",
+        "fifo": "fifo",
+        "deep/root": "link",
+    }
+    assert [path.read_text() for path in (bench.trial / "kept/agent").iterdir() if path.is_file()] == [
+        "real\n"
+    ]
+
+
+def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:
+    async def scenario(part: Play) -> Fetched:
+        await part.sh("python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('/logs/agent/s')\"")
+        return await part.bring(AGENT_LOGS)
+
+    fetched = play(bench.session(), scenario)
+    assert (fetched.outcome, fetched.code) == (Outcome.REFUSED, "transfer.socket")
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome", "code"),
+    [
+        pytest.param("true", Outcome.SOURCE_ABSENT, None, id="never made"),
+        pytest.param(
+            "touch /app/result", Outcome.SOURCE_ABSENT, None, id="a file where its folder should be"
+        ),
+        pytest.param("ln -s /etc /app/result", Outcome.SOURCE_ABSENT, None, id="its folder is a link"),
+        pytest.param(
+            "mkdir /app/result; ln -s /etc/passwd /app/result/out",
+            Outcome.REFUSED,
+            "transfer.link",
+            id="a link",
+        ),
+        pytest.param(
+            "ln -s /app/result /app/result", Outcome.REFUSED, "transfer.link", id="a link to itself above it"
+        ),
+        pytest.param(
+            "mkdir -p /app/result; mkfifo /app/result/out", Outcome.REFUSED, "transfer.fifo", id="a fifo"
+        ),
+    ],
+)
+def test_an_artifact_is_absent_or_refused_but_never_mixed_up(
+    bench: Bench, line: str, outcome: Outcome, code: str | None
+) -> None:
+    async def scenario(part: Play) -> Fetched:
+        await part.sh(line)
+        return await part.bring("/app/result/out")
+
+    fetched = play(bench.session(), scenario)
+    assert (fetched.outcome, fetched.code) == (outcome, code)
+    assert not (bench.trial / "kept/artifacts/app/result/out").exists()
+
+
+def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> tuple[Fetched, Fetched]:
+        await part.sh("truncate -s 8G /logs/agent/huge; echo 1 > /app/output/answer")
+        return await part.bring(AGENT_LOGS), await part.bring("/app/output")
+
+    logs, artifact = play(opened, scenario)
+    assert (logs.outcome, logs.code) == (Outcome.REFUSED, "transfer.too_large")
+    assert (artifact.outcome, artifact.files) == (Outcome.OK, 1)
+    assert not (bench.trial / "kept/agent/huge").exists()
+
+
+def test_too_many_files_are_refused(bench: Bench) -> None:
+    async def scenario(part: Play) -> Fetched:
+        await part.sh("cd /logs/agent; for i in $(seq 300); do : > f$i; done")
+        return await part.bring(AGENT_LOGS)
+
+    fetched = play(bench.session(), scenario)
+    assert (fetched.outcome, fetched.code, fetched.cut_off) == (Outcome.REFUSED, "transfer.too_many", True)
+
+
+def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_is_read(bench: Bench) -> None:
+    opened = bench.session(pids=64)
+
+    async def scenario(part: Play) -> Fetched:
+        with pytest.raises(ExecTimedOut):
+            await part.sh(
+                "echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=3
+            )
+        return await part.bring(AGENT_LOGS)
+
+    fetched = play(opened, scenario)
+    assert (fetched.outcome, fetched.files) == (Outcome.OK, 1)
+    assert {event["remaining"] for event in opened.seen("killed_others")} == {0}
+    assert opened.seen("counters")[0]["pids_max"] > 0
+    (command,) = opened.seen("exec")
+    assert (command["timed_out"], command["exit_code"]) == (True, None)
+
+
+def test_a_full_writable_path_is_seen_in_the_counters_and_the_logs_still_come_out(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> Fetched:
+        await part.sh("echo log > /logs/agent/log; dd if=/dev/zero of=/app/filler bs=1M; true")
+        await part.sh("dd if=/dev/zero of=/tmp/filler bs=1M; true")
+        return await part.bring(AGENT_LOGS)
+
+    assert play(opened, scenario).outcome is Outcome.OK
+    space = opened.seen("counters")[0]["tmpfs"]["/app"]
+    assert space["used"] == space["size"]
+
+
+def test_memory_beyond_the_limit_is_counted_and_the_holder_survives(bench: Bench) -> None:
+    opened = bench.session(memory_bytes=160 * 1024 * 1024)
+
+    async def scenario(part: Play) -> Finished:
+        ended = await part.sh("python3 -c 'x = bytearray(400_000_000)'; echo $? > /logs/agent/code")
+        assert (await part.bring(AGENT_LOGS)).outcome is Outcome.OK
+        return ended
+
+    assert play(opened, scenario).exit_code == 0
+    assert opened.seen("counters")[0]["oom_kill"] > 0
+    assert (bench.trial / "kept/agent/code").read_text() == "137\n"
+    (state,) = opened.seen("state")
+    assert state["status"] == "exited"
+
+
+def test_a_process_left_behind_cannot_change_the_trajectory_while_it_is_read(bench: Bench) -> None:
+    opened = bench.session()
+    rewriter = "while true; do echo forged > /logs/agent/t.json; echo {} > /logs/agent/t.json; done"
+
+    async def scenario(part: Play) -> Fetched:
+        await part.sh(f"setsid nohup bash -c '{rewriter}' >/dev/null 2>&1 & sleep 0.3")
+        return await part.bring(AGENT_LOGS)
+
+    fetched = play(opened, scenario)
+    (killed,) = opened.seen("killed_others")
+    assert all(killed["seq"] < transfer["seq"] for transfer in opened.seen("transfer"))
+    assert (fetched.outcome, killed["remaining"]) == (Outcome.OK, 0)
+
+
+def test_an_orphan_that_holds_the_commands_output_open_does_not_hold_the_trial(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> Finished:
+        return await part.sh("sleep 300 & exit 7", limit_s=60)
+
+    assert play(opened, scenario).exit_code == 7
+    assert opened.seen("exec")[0]["duration_s"] < 30
+
+
+def test_a_cancelled_command_leaves_no_process_behind_and_its_logs_can_still_be_saved(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> Fetched:
+        running = asyncio.ensure_future(part.sh("echo begun > /logs/agent/log; sleep 300", limit_s=100))
+        await asyncio.sleep(1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return await part.bring(AGENT_LOGS)
+
+    assert play(opened, scenario).files == 1
+    (command,) = opened.seen("exec")
+    assert (command["cancelled"], command["exit_code"]) == (True, None)
+    assert opened.seen("killed_others")[0]["remaining"] == 0
+
+
+def test_output_is_bounded_but_counted_whole_and_the_exit_code_is_true(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> Finished:
+        return await part.sh("set -o pipefail; (head -c 3000000 /dev/zero | tr '\\0' x; exit 3) | cat")
+
+    ended = play(opened, scenario)
+    (command,) = opened.seen("exec")
+    assert (ended.exit_code, command["output_bytes"], command["output_truncated"]) == (3, 3_000_000, True)
+    assert len(ended.stdout) < 70_000
+
+
+def test_what_is_uploaded_arrives_byte_for_byte_with_its_mode(bench: Bench, tmp_path: Path) -> None:
+    source = tmp_path / "tests"
+    (source / "deep").mkdir(parents=True)
+    (source / "test.sh").write_text("#!/bin/sh\nexit 4\n")
+    (source / "deep" / "data").write_bytes(bytes(range(256)) * 5000)
+    opened = bench.session("verifier")
+
+    async def scenario(part: Play) -> tuple[Finished, Finished]:
+        limits = Limits(bytes=4_000_000, files=50)
+        part.session.queue(packing.of_directory("tests", source, "/tests", limits))
+        assert part.session.make_executable("/tests/test.sh")
+        return await part.sh("/tests/test.sh"), await part.sh(
+            "sha256sum /tests/deep/data; stat -c %U /tests/deep"
+        )
+
+    ran, listed = play(opened, scenario)
+    assert ran.exit_code == 4
+    assert listed.stdout.split()[0] == hashlib.sha256(bytes(range(256)) * 5000).hexdigest()
+    (upload,) = opened.seen("transfer")
+    assert (upload["direction"], upload["outcome"], upload["files"]) == ("upload", "ok", 2)
+
+
+def test_files_that_do_not_fit_are_a_failed_transfer_not_a_silent_gap(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(bytes(20 * 1024 * 1024))
+    opened = bench.session("verifier")
+
+    async def scenario(part: Play) -> None:
+        limits = Limits(bytes=64 * 1024 * 1024, files=5)
+        part.session.queue(packing.of_file("artifacts_in", tmp_path / "big", "/tests/big", limits))
+        with pytest.raises(ProviderError) as caught:
+            await part.sh("true")
+        assert caught.value.code == "transfer.untar"
+
+    play(opened, scenario)
+    assert opened.seen("transfer")[0]["outcome"] == "failed"
+    assert opened.seen("exec") == []
+
+
+def test_a_container_shows_the_limits_that_the_engine_gave_and_is_gone_at_the_end(bench: Bench) -> None:
+    opened = bench.session("verifier", pids=77)
+
+    async def scenario(part: Play) -> Finished:
+        return await part.sh("cat /sys/class/net/*/address 2>/dev/null | grep -vc 00:00:00:00:00:00")
+
+    assert play(opened, scenario).stdout.strip() == "0"
+    (seen,) = opened.seen("opened")
+    assert seen["limits"]["pids"] == 77
+    assert seen["network"] is None
+    assert seen["image_id"] == bench.parts.verifier
+    assert [event["outcome"] for event in opened.seen("removed")] == ["removed"]
+    (resource,) = bench.journal.read().resources
+    assert (resource.stage, resource.resource_id) == (Stage.REMOVED, seen["container_id"])
+
+
+def test_the_agents_version_is_read_from_the_installed_package_before_it_runs(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> None:
+        await part.sh("true", purpose=Purpose.AGENT)
+
+    play(opened, scenario)
+    (version,), (command,) = opened.seen("agent_version"), opened.seen("exec")
+    assert (version["version"], version["exit_code"]) == ("2.4.6", 0)
+    assert version["seq"] < command["seq"]
+    assert version["mono"] <= command["started_mono"]
+
+
+def test_after_the_fence_no_container_is_started(bench: Bench) -> None:
+    bench.journal.fence("cancelled")
+    opened = bench.session()
+    with pytest.raises(Exception, match="stopped"):
+        opened.container.open()
+    opened.container.close()
+    assert bench.journal.read().resources == ()

@@ -1,0 +1,160 @@
+"""Whole trials through the real launcher and the real Harbor: what comes out, and in which order."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from runs.engine.harbor_applied import config_differences, lock_differences, trial_lock_differences
+from tests.harness.real_parts import Bench
+from tests.harness.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of
+
+pytestmark = pytest.mark.harbor_compatibility
+
+SOLVE = "mkdir -p /app/output && echo 42 > /app/output/answer.txt"
+TRAJECTORY = "mini-swe-agent.trajectory.json"
+
+
+def load(path: Path) -> object:
+    return json.loads(path.read_text())
+
+
+def wait_for(path: Path, text: str, limit_s: float = 60.0) -> None:
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{text} never came")
+
+
+def test_a_solved_task_is_graded_by_its_verifier_and_everything_is_on_record(bench: Bench) -> None:
+    ended = run_trial(bench, ["cat /app/question.txt", SOLVE])
+    assert ended.exit_code == 0, ended.log
+    result = ended.result
+    assert result["verifier_result"] == {"rewards": {"reward": 1}}
+    assert result["exception_info"] is None
+
+    (agent, verifier) = ended.of("opened")
+    assert (agent["role"], agent["image_id"]) == ("agent", bench.parts.agent)
+    assert (verifier["role"], verifier["image_id"], verifier["network"]) == (
+        "verifier",
+        bench.parts.verifier,
+        None,
+    )
+    assert agent["trial_uuid"] == verifier["trial_uuid"] == result["id"]
+    resources = [r for r in bench.journal.read().resources if r.intent.trial == 1]
+    assert {r.intent.trial_uuid for r in resources} == {result["id"]}
+
+    (version,), (command,), (graded,) = (
+        ended.of("agent_version"),
+        ended.of("exec", purpose="agent"),
+        ended.of("exec", purpose="verifier"),
+    )
+    assert (version["version"], command["exit_code"], graded["exit_code"]) == ("2.4.6", 0, 0)
+    assert version["mono"] < command["started_mono"]
+    assert {event["outcome"] for event in ended.of("transfer", role="verifier")} == {"ok"}
+    assert {event["outcome"] for event in ended.of("removed")} == {"removed"}
+    assert ended.of("failure") == []
+    assert [event["seq"] for event in ended.events] == list(range(len(ended.events)))
+
+    told = load(ended.directory / "config.json")
+    assert isinstance(told, dict)
+    assert config_differences(told, load(ended.directory / "job/config.json")) == []
+    assert lock_differences(told, load(ended.directory / "job/lock.json"), harbor_version="0.22.0") == []
+    assert trial_lock_differences(told, load(ended.harbor_folder / "lock.json")) == []
+
+
+def test_what_the_verifier_got_is_byte_for_byte_what_the_agents_container_gave(bench: Bench) -> None:
+    ended = run_trial(bench, [SOLVE])
+    (taken,) = ended.of("transfer", purpose="artifact", path="/app/output")
+    (given,) = ended.of("transfer", purpose="artifacts_in", path="/app/output")
+    assert taken["entries"] == given["entries"] != []
+    assert (ended.directory / taken["kept"] / "answer.txt").read_text() == "42\n"
+    assert (ended.directory / "kept/verifier/reward.json").read_text() == '{"reward": 1}'
+
+
+def test_the_token_reaches_the_agent_and_no_file_of_the_run(bench: Bench) -> None:
+    ended = run_trial(bench, [SOLVE])
+    assert ended.result["verifier_result"]["rewards"] == {"reward": 1}
+    found = [
+        str(path)
+        for path in bench.directory.rglob("*")
+        if path.is_file() and TOKEN in path.read_text("latin-1")
+    ]
+    assert found == []
+
+
+def test_a_forged_reward_and_a_rewritten_trajectory_gain_nothing(bench: Bench) -> None:
+    forge = (
+        "mkdir -p /logs/verifier /app/output; echo '{\"reward\": 1}' > /logs/verifier/reward.json; "
+        "echo 41 > /app/output/answer.txt; ln -s /etc/passwd /logs/agent/passwd; "
+        "echo '{\"forged\": 1}' > /logs/agent/trajectory.json"
+    )
+    rewrite = f"while true; do printf '%s' '{{\"messages\": [\"x\"]}}' > /logs/agent/{TRAJECTORY}; done"
+    leave = f"cat > /tmp/r.sh << 'END'\n{rewrite}\nEND\nsetsid nohup bash /tmp/r.sh >/dev/null 2>&1 &"
+    ended = run_trial(bench, [forge, leave])
+    assert ended.exit_code == 0, ended.log
+    assert ended.result["verifier_result"] == {"rewards": {"reward": 0}}
+    (logs,) = ended.of("transfer", purpose="agent_logs", direction="download")
+    assert (logs["outcome"], logs["code"]) == ("refused", "transfer.link")
+    assert {"path": "passwd", "code": "transfer.link"} in logs["refusals"]
+    assert {event["remaining"] for event in ended.of("killed_others")} == {0}
+    assert not (ended.harbor_folder / "agent" / "passwd").exists()
+    assert "forged" not in "".join(
+        path.read_text() for path in (ended.harbor_folder / "agent").glob("*.json")
+    )
+
+
+def test_a_failing_agent_ends_with_its_own_exit_code_and_is_still_graded(bench: Bench) -> None:
+    spec = spec_of(bench)
+    spec["controls"]["max_completion_tokens"] = 256
+    ended = run_trial(bench, ["exit 1", "kill -9 $PPID; sleep 1"], spec=spec)
+    (command,) = ended.of("exec", purpose="agent")
+    assert command["exit_code"] not in (0, None)
+    assert ended.result["exception_info"]["exception_type"] == "NonZeroAgentExitCodeError"
+    assert ended.result["verifier_result"] == {"rewards": {"reward": 0}}
+
+
+def test_an_agent_past_its_limit_is_killed_and_its_logs_are_kept(bench: Bench) -> None:
+    ended = run_trial(bench, ["echo begun; sleep 25", "sleep 25"], spec=spec_of(bench, agent_s=12))
+    assert ended.result["exception_info"]["exception_type"] == "AgentTimeoutError"
+    (command,) = ended.of("exec", purpose="agent")
+    assert (command["cancelled"], command["exit_code"]) == (True, None)
+    assert {event["remaining"] for event in ended.of("killed_others")} == {0}
+    assert (ended.directory / "kept/agent/mini-swe-agent.txt").exists()
+
+
+def test_a_terminated_trial_saves_its_logs_and_removes_its_container_at_once(bench: Bench) -> None:
+    stopped: list[float] = []
+
+    def stop(process: subprocess.Popen[bytes], trial: Path) -> None:
+        wait_for(trial / "observed.jsonl", '"event":"agent_version"')
+        time.sleep(5)
+        stopped.append(time.monotonic())
+        bench.journal.fence("cancelled")
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+        stopped.append(time.monotonic())
+
+    ended = run_trial(bench, ["sleep 25"], meanwhile=stop)
+    assert {event["outcome"] for event in ended.of("removed")} == {"removed"}
+    assert [event["role"] for event in ended.of("opened")] == ["agent"]
+    assert (ended.directory / "kept/agent").is_dir()
+    assert ended.result["exception_info"]["exception_type"] == "CancelledError"
+
+
+def test_a_task_that_asks_for_another_network_is_refused_and_no_container_is_made(bench: Bench) -> None:
+    open_network = TASK_TOML.replace('"allowlist"', '"public"').replace(
+        'allowed_hosts = ["model-gateway"]', ""
+    )
+    ended = run_trial(bench, [SOLVE], files={"task.toml": open_network})
+    assert ended.of("opened") == []
+    (failure,) = ended.of("failure")
+    assert (failure["where"], failure["code"]) == ("start", "start.refused")
+    assert ended.result["exception_info"]["exception_type"] == "StartRefused"
+    assert ended.result["verifier_result"] is None

@@ -87,9 +87,19 @@ class FakeEngine:
         return self._create("container", config["Labels"], name or "")
 
     def create_network(
-        self, name: str, driver: str = "bridge", options: Any = None, **rest: Any
+        self,
+        name: str,
+        driver: str = "bridge",
+        options: dict[str, Any] | None = None,
+        ipam: Any = None,
+        check_duplicate: bool = False,
+        internal: bool = False,
+        labels: dict[str, Any] | None = None,
+        enable_ipv6: bool = False,
+        attachable: bool | None = None,
     ) -> dict[str, Any]:
-        return self._create("network", rest["labels"], name)
+        assert not enable_ipv6 and not attachable
+        return self._create("network", labels or {}, name)
 
     def start(self, container: str) -> None:
         self._do("start", container, lambda: self.started.append(container))

@@ -237,7 +237,7 @@ def no_disk_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CancelAgainstCreate.TestCase.settings = settings(
-    max_examples=300,
+    max_examples=200,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -15,6 +15,7 @@ import pytest
 
 from runs.engine.processes import Launched, LaunchFailed, Stopped, launch, stop_group
 from runs.ownership import ProcessIdentity, group_members, identity_is_alive, process_identity
+from runs.ownership_processes import process_stat
 
 OWNER = "0" * 32
 SLEEPS = "import time; time.sleep(60)"
@@ -58,6 +59,11 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.01)
+
+
+def state(launched: Launched) -> str | None:
+    stat = process_stat(launched.identity.pid)
+    return None if stat is None else stat.state
 
 
 def orphaned(started: Callable[..., Launched], tmp_path: Path, owner: str = OWNER) -> Launched:
@@ -165,6 +171,7 @@ class TestStopping:
     def test_a_stopped_process_is_killed_too(self, started: Callable[..., Launched]) -> None:
         launched = started(SLEEPS)
         os.kill(launched.identity.pid, signal.SIGSTOP)
+        until(lambda: state(launched) == "T")
         assert stop_group(launched.identity, owner=OWNER, term_wait_s=0.2).outcome is Stopped.KILLED
 
     def test_stopping_twice_is_harmless(self, started: Callable[..., Launched]) -> None:

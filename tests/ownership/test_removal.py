@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,7 +231,8 @@ class TestStrangers:
     def test_an_incomplete_tuple_is_refused_before_the_engine_is_asked(
         self, engine: FakeEngine, journal: Journal, field: str
     ) -> None:
-        intent = replace(journal.intend(Role.AGENT), **{field: ""})
+        changes: dict[str, Any] = {field: ""}
+        intent = replace(journal.intend(Role.AGENT), **changes)
         with pytest.raises(ValueError, match="complete label tuple"):
             find_owned(engine, intent)
         assert engine.calls == []

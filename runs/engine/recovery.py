@@ -130,15 +130,19 @@ def _recover_run(run: Run, report: RecoveryReport) -> None:
     if lease_is_alive(run):
         report.alive.append(run.key)
         return
-    from runs.engine.conclusion import conclude  # the whole engine, which a timer's tick seldom needs
-
     log.warning("run %s: its process %s is gone; concluding it as interrupted", run.key, run.lease_pid)
     try:
-        conclude(run.key, interrupted=True)
+        _conclude(run)
         report.interrupted.append(run.key)
     except Exception as error:  # one broken run must not keep the others from being recovered
         log.exception("run %s could not be concluded", run.key)
         report.problems.append(f"run {run.key} could not be concluded: {type(error).__name__}")
+
+
+def _conclude(run: Run) -> None:
+    from runs.engine.conclusion import conclude  # the whole engine, which a timer's tick seldom needs
+
+    conclude(run.key, interrupted=True)
 
 
 def _clean_again(run: Run, report: RecoveryReport) -> None:

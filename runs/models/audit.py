@@ -33,6 +33,11 @@ class AppendOnly(Exception):
     sentence = "Audit entries are only ever added."
 
 
+class _Kept(models.QuerySet["AuditEntry"]):
+    def delete(self) -> tuple[int, dict[str, int]]:
+        raise AppendOnly("a whole query")
+
+
 class AuditEntry(models.Model):
     """One act. No foreign keys: user and subject are copied so that the entry outlives them."""
 
@@ -43,6 +48,8 @@ class AuditEntry(models.Model):
     run_id = models.UUIDField(null=True, db_index=True)
     subject = models.CharField(max_length=255, blank=True)
     detail = models.JSONField(default=dict)
+
+    objects = _Kept.as_manager()
 
     class Meta:
         ordering = ["-id"]

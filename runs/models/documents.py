@@ -46,6 +46,13 @@ class FrozenBundle(Exception):
     sentence = "A reviewed bundle never changes; build a new revision instead."
 
 
+class _Kept(models.QuerySet["TaskBundle"]):
+    def delete(self) -> tuple[int, dict[str, int]]:
+        if self.filter(status__in=[BundleStatus.REVIEWED, BundleStatus.RETIRED]).exists():
+            raise FrozenBundle("a query with reviewed revisions")
+        return super().delete()
+
+
 class TaskBundle(models.Model):
     """One revision of a bundle. Once reviewed it only ever moves to retired (also guarded by a trigger)."""
 
@@ -68,6 +75,8 @@ class TaskBundle(models.Model):
     review_note = models.TextField(blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_by_name = models.CharField(max_length=150, blank=True)
+
+    objects = _Kept.as_manager()
 
     class Meta:
         ordering = ["name", "-revision"]

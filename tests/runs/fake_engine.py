@@ -1,0 +1,58 @@
+"""An engine without Docker for tests of the worker: it claims, waits for a file, and finishes."""
+
+import os
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from runs import lifecycle
+from runs.engine import recovery
+from runs.models import Bucket, Cleanup, Run, RunState, Verdict
+from runs.ownership import process_identity
+from tests.runs.rows import PASSED
+
+WAIT_S = 20.0
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the place of ``runs.engine.execution`` and of the conclusion of lost runs."""
+    module = types.ModuleType("runs.engine.execution")
+    module.execute = execute  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "runs.engine.execution", module)
+    monkeypatch.setattr(recovery, "_conclude", conclude)
+
+
+def go_file(run_id: str) -> Path:
+    return settings.DATA / f"go-{run_id}"
+
+
+def executions() -> list[str]:
+    """The ids of runs in the order in which they were executed; one twice would be a defect."""
+    path = settings.DATA / "executed.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def execute(run_id: str) -> None:
+    identity = process_identity(os.getpid())
+    assert identity is not None
+    if not lifecycle.claim(run_id, worker="local", identity=identity, host=settings.WORKER_HOST):
+        return
+    with (settings.DATA / "executed.txt").open("a") as file:
+        file.write(f"{run_id}\n")
+    deadline = time.monotonic() + WAIT_S
+    while not go_file(run_id).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for ordinal in (1, 2, 3):
+        lifecycle.record_trial(run_id, ordinal, PASSED)
+    lifecycle.finish(run_id, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.CLEAN)
+
+
+def conclude(run: Run) -> None:
+    lifecycle.close_trials(
+        run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code="worker_runtime.interrupted"
+    )
+    lifecycle.finish(run.pk, state=RunState.INTERRUPTED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN)

@@ -1,0 +1,184 @@
+"""The worker as a real process on a real queue: killed, drained, and bereft of Redis. The engine is a fake
+one."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from benchsite import embedded_redis
+from runs import lifecycle, queue
+from runs.engine import worker as serving
+from runs.models import Run, RunState, Worker
+from tests.runs import fake_engine
+from tests.runs.fake_engine import executions, go_file
+from tests.runs.rows import run_row
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("real_queue"),
+    # The forked child shares nothing with threads of the test; Python cannot know that.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch) -> None:
+    fake_engine.install(monkeypatch)
+    monkeypatch.setattr(serving, "RECOVER_EVERY_S", 0.3)
+    monkeypatch.setattr(serving, "HEARTBEAT_EVERY_S", 0.2)
+    (settings.DATA / "executed.txt").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def start_worker() -> Iterator[Callable[..., Any]]:
+    """Start workers as processes; whatever still lives at the end is killed."""
+    started: list[Any] = []
+
+    def start(**options: Any) -> Any:
+        connections.close_all()
+        process = multiprocessing.get_context("fork").Process(target=_serve, kwargs=options)
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+
+
+def _serve(**options: Any) -> None:
+    connections.close_all()
+    os.setpgrp()
+    serving.serve("local", report=False, **options)
+
+
+def queued() -> Run:
+    run = run_row()
+    queue.put(run.pk, "local")
+    return run
+
+
+def again(run: Run) -> Run:
+    return Run.objects.get(pk=run.pk)
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "this did not come true"
+        time.sleep(0.05)
+
+
+def test_a_burst_executes_what_waits_and_leaves(start_worker):
+    runs = [queued(), queued()]
+    for run in runs:
+        go_file(run.key).touch()
+    process = start_worker(burst=True)
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+    assert [again(run).state for run in runs] == [RunState.FINISHED] * 2
+    assert executions() == [run.key for run in runs]
+    assert Worker.objects.get(name="local").pid is None
+
+
+def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker):
+    """JQ04: killed -9, concluded at once, never executed again."""
+    first, second = queued(), queued()
+    go_file(second.key).touch()
+    start_worker()
+    eventually(lambda: again(first).state == RunState.PREPARING)
+    os.kill(again(first).lease_pid or 0, signal.SIGKILL)
+    eventually(lambda: again(second).terminal)
+    assert (again(first).state, again(first).verdict) == (RunState.INTERRUPTED, "error")
+    assert again(second).verdict == "passed"
+    assert executions() == [first.key, second.key]
+
+
+def test_jq04_a_killed_workers_run_goes_on_and_is_not_declared_lost(start_worker):
+    """JQ04: recovery looks at pid and start time of the run's own process, not at the worker's."""
+    run = queued()
+    first = start_worker()
+    eventually(lambda: again(run).state == RunState.PREPARING)
+    first.kill()
+    first.join()
+    start_worker()
+    eventually(lambda: Worker.objects.get(name="local").pid != first.pid)
+    time.sleep(1.0)  # several ticks of the timer
+    assert again(run).state == RunState.PREPARING
+    go_file(run.key).touch()
+    eventually(lambda: again(run).terminal)
+    assert again(run).verdict == "passed" and executions() == [run.key]
+
+
+def test_worker_and_run_killed_together_are_recovered_by_the_next_worker(start_worker):
+    run = queued()
+    first = start_worker()
+    eventually(lambda: again(run).state == RunState.PREPARING)
+    first.kill()
+    os.kill(again(run).lease_pid or 0, signal.SIGKILL)
+    first.join()
+    start_worker(burst=True).join(PATIENCE_S)
+    assert again(run).state == RunState.INTERRUPTED and executions() == [run.key]
+
+
+def test_term_finishes_the_present_run_and_starts_no_other(start_worker):
+    first, second = queued(), queued()
+    process = start_worker()
+    eventually(lambda: again(first).state == RunState.PREPARING)
+    os.kill(process.pid, signal.SIGTERM)
+    eventually(lambda: Worker.objects.get(name="local").draining)
+    go_file(first.key).touch()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+    assert again(first).verdict == "passed"
+    assert again(second).state == RunState.QUEUED and executions() == [first.key]
+
+
+def test_jq05_redis_killed_during_a_run_loses_neither_the_run_nor_the_next_one(start_worker):
+    """JQ05: the run ends truthfully once; runs whose jobs were lost are put again."""
+    first, second = queued(), queued()
+    go_file(second.key).touch()
+    start_worker()
+    eventually(lambda: again(first).state == RunState.PREPARING)
+    embedded_redis.stop()
+    go_file(first.key).touch()
+    eventually(lambda: again(first).terminal)
+    eventually(lambda: again(second).terminal)
+    assert [again(first).verdict, again(second).verdict] == ["passed", "passed"]
+    assert sorted(executions()) == sorted([first.key, second.key])
+
+
+def test_jq07_a_cancel_reaches_a_run_without_any_queue(start_worker):
+    """JQ07: the flag stands in the database; no message is needed."""
+    run = queued()
+    start_worker()
+    eventually(lambda: again(run).state == RunState.PREPARING)
+    embedded_redis.stop()
+    assert lifecycle.request_cancel(run.pk, user=None) is lifecycle.CancelOutcome.REQUESTED
+    assert lifecycle.cancel_requested_at(run.pk) is not None
+    go_file(run.key).touch()
+    eventually(lambda: again(run).terminal)
+
+
+def test_a_second_worker_of_the_same_name_is_refused(start_worker):
+    start_worker()
+    eventually(lambda: Worker.objects.filter(name="local", pid__isnull=False).exists())
+    with pytest.raises(serving.AlreadyServed):
+        serving.serve("local", report=False)
+
+
+def test_a_live_worker_shows_a_heartbeat(start_worker):
+    start_worker()
+    eventually(lambda: Worker.objects.filter(name="local", heartbeat_at__isnull=False).exists())
+    before = Worker.objects.get(name="local").heartbeat_at
+    eventually(lambda: Worker.objects.get(name="local").heartbeat_at != before)
+    assert Worker.objects.get(name="local").alive

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -13,9 +14,11 @@ from django.utils import timezone
 from runs import lifecycle, preview, registry, starting
 from runs.containers import connect, still_present
 from runs.engine.folder import RunFolder
+from runs.engine.trials import ObservedTail
 from runs.models import Run, Trial, Worker
 from runs.ownership import Journal
 from runs.smoke.endpoint import ScriptedEndpoint
+from runs.scripted.scripts import Mode
 from runs.smoke.scenarios import Outcome, Scenario
 
 PROFILE = "environment-smoke"
@@ -74,7 +77,8 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
     started = time.monotonic()
     say(f"{scenario.name}: run {run.key}")
     run = _follow(run, scenario, user, say)
-    return run, _outcome(run, time.monotonic() - started)
+    notes = list(unrecorded_forgeries(run)) if scenario.mode is Mode.FORGE else []
+    return run, _outcome(run, time.monotonic() - started, tuple(notes))
 
 
 def _follow(run: Run, scenario: Scenario, user: User, say: Say) -> Run:
@@ -98,7 +102,23 @@ def _agent_works(run: Run) -> bool:
     return Trial.objects.filter(run=run, stage="agent").exists()
 
 
-def _outcome(run: Run, seconds: float) -> Outcome:
+def unrecorded_forgeries(run: Run) -> Iterator[str]:
+    """A sentence for each trial in which what the forger planted was neither kept as evidence nor refused."""
+    folder = RunFolder.of(settings.DATA, run.key)
+    for trial in Trial.objects.filter(run=run).order_by("ordinal"):
+        events = ObservedTail(folder.trial(trial.ordinal) / "observed.jsonl").new_lines()
+        if not any(_shows_forgery(event) for event in events):
+            yield f"trial {trial.ordinal}: its forgery was not recorded"
+
+
+def _shows_forgery(event: dict[str, Any]) -> bool:
+    if event.get("event") != "transfer" or event.get("purpose") != "artifact":
+        return False
+    paths = {entry.get("path", "").rpartition("/")[2] for entry in event.get("entries") or []}
+    return event.get("outcome") == "refused" or {"reward.json", "reward.txt", "result.json"} <= paths
+
+
+def _outcome(run: Run, seconds: float, notes: tuple[str, ...]) -> Outcome:
     trials = Trial.objects.filter(run=run).order_by("ordinal")
     return Outcome(
         verdict=run.verdict,
@@ -112,6 +132,7 @@ def _outcome(run: Run, seconds: float) -> Outcome:
         cleanup=run.cleanup,
         left=len(_left(run)),
         seconds=seconds,
+        notes=notes,
     )
 
 

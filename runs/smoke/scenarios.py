@@ -41,9 +41,10 @@ class Scenario:
 SCENARIOS = (
     Scenario("positive", Mode.POSITIVE, Expected("passed", 3, 3)),
     Scenario("negative", Mode.NEGATIVE, Expected("failed", 3, 0)),
-    Scenario("forge", Mode.FORGE, Expected("failed", 3, 0)),
-    Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("error", 0, 0, ("authentication",) * 3)),
-    Scenario("wrong-model", Mode.WRONG_MODEL, Expected("error", 0, 0, ("routing",) * 3)),
+    # In its last task the forger also plants links, which are refused: that trial is not graded at all.
+    Scenario("forge", Mode.FORGE, Expected("error", 2, 0, ("worker_runtime",))),
+    Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("incomplete", 0, 0, ("authentication",) * 3)),
+    Scenario("wrong-model", Mode.WRONG_MODEL, Expected("incomplete", 0, 0, ("routing",) * 3)),
     Scenario(
         "slow",
         Mode.SLOW,

@@ -64,7 +64,7 @@ class LogFollower:
         """Wait so long for the end of the output, then let go of it."""
         self._thread.join(seconds)
         if self._thread.is_alive() and self._stream is not None:
-            self._close_stream()
+            self._interrupt()
             self._thread.join(1.0)
 
     def _follow(self) -> None:
@@ -90,10 +90,13 @@ class LogFollower:
                     self._take_output(descriptor, output or b"")
                     self._take_errors(errors or b"")
         finally:
-            self._close_stream()
+            self._interrupt()
+            if self._stream is not None:
+                self._stream._response.close()
             api.close()
 
-    def _close_stream(self) -> None:
+    def _interrupt(self) -> None:
+        """End the read that the thread may be in; the client's own call, which leaves the response open."""
         if self._stream is not None:
             with contextlib.suppress(OSError, ValueError, docker.errors.DockerException):
                 self._stream.close()

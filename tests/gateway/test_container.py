@@ -1,0 +1,282 @@
+"""The gateway's container between an agent's network and the scripted endpoint, all of them real."""
+
+import json
+import socket
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.containers import create_owned_network, remove_owned
+from runs.engine.egress import prove_egress
+from runs.engine.gateway import GatewayError, RunNetworks, keep_ledger
+from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
+
+pytestmark = pytest.mark.harbor_compatibility
+
+FLOODER = """
+import socket
+for number in range(10_000):
+    with socket.create_connection(("model-gateway", 8080), 10) as link:
+        link.sendall(b"GET /flood HTTP/1.1\\r\\nHost: g\\r\\n\\r\\n")
+        while link.recv(4096):
+            pass
+print("flooded")
+"""
+CONNECTOR = """
+import json, os, socket
+for host, port in json.loads(os.environ["PLACES"]):
+    try:
+        socket.create_connection((host, port), 1.5).close()
+        print("reached", host, port)
+    except OSError as error:
+        print("not reached", type(error).__name__)
+"""
+PROC_READER = """
+import pathlib
+for path in pathlib.Path("/proc").glob("[0-9]*/*"):
+    if path.name in ("environ", "cmdline", "maps", "mountinfo", "status"):
+        try:
+            print(path.read_bytes())
+        except OSError:
+            pass
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Site(tmp_path_factory.mktemp("run")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("mode", "statuses", "expected"),
+    [
+        ("positive", [200, 200], [("ok", None, 200)] * 2),
+        ("negative", [200], [("ok", None, 200)]),
+        ("forge", [200], [("ok", None, 200)]),
+        ("unauthorized", [401], [("upstream_error", "status", 401)]),
+        ("unavailable", [503], [("upstream_error", "status", 503)]),
+        ("malformed", [200], [("malformed", None, 200)]),
+        ("wrong-model", [200], [("wrong_model", None, 200)]),
+        ("slow", [504], [("upstream_error", "timeout", None)]),
+        ("hang", [504], [("upstream_error", "timeout", None)]),
+    ],
+)
+def test_each_mode_of_the_endpoint_is_recorded_for_what_it_is(
+    site: Site, mode: str, statuses: list[int], expected: list[tuple[Any, ...]]
+) -> None:
+    model = f"scripted-{mode}"
+    with site.gateway(model) as gateway:
+        answers = site.ask(gateway, *[chat(model)] * len(statuses), trial=2)
+        end = site.close(gateway)
+    assert [status for status, _ in answers] == statuses
+    assert end.problem is None and end.ledger.intact
+    assert kinds(end.ledger, 2) == expected and not kinds(end.ledger, 1)
+
+
+def test_late_failure_is_good_answers_and_then_an_error(site: Site) -> None:
+    model = "scripted-late-failure"
+    spoken = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "a"},
+        {"role": "assistant", "content": "b"},
+    ]
+    with site.gateway(model) as gateway:
+        answers = site.ask(gateway, chat(model), chat(model, messages=spoken))
+        report = site.close(gateway).ledger
+    assert [status for status, _ in answers] == [200, 503]
+    assert kinds(report) == [("ok", None, 200), ("upstream_error", "status", 503)]
+
+
+def test_without_the_endpoints_key_the_endpoint_refuses(site: Site) -> None:
+    with site.gateway("scripted-positive", credential=None) as gateway:
+        [(status, _)] = site.ask(gateway, chat("scripted-positive"))
+        assert (status, kinds(site.close(gateway).ledger)) == (401, [("upstream_error", "status", 401)])
+
+
+def test_an_agent_gains_nothing_by_spoofing_or_by_asking_more_than_its_steps(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        spoofed = {"X-Session-ID": "other__agent", "X-Forwarded-For": "1.1.1.1", "Cookie": "c"}
+        good = site.ask(gateway, *[chat(model)] * 6, headers=spoofed)
+        other = site.ask(gateway, chat("scripted-negative"), chat(model, max_tokens=1), trial=2)
+        stranger = site.ask(gateway, chat(model), headers={"Authorization": "Bearer " + "0" * 64})
+        report = site.close(gateway).ledger
+    assert [status for status, _ in good] == [200] * 4 + [404] * 2
+    assert [status for status, _ in other] == [404, 404] and [status for status, _ in stranger] == [401]
+    assert report.trial(1).refused == {"steps_used_up": 2}
+    assert report.trial(2).refused == {"body.model": 1, "body.max_tokens": 1}
+    assert report.unattributed == {"token": 1} and len(report.trial(1).completions) == 4
+
+
+def test_nobody_but_the_runs_agents_can_use_it(site: Site, tmp_path: Path) -> None:
+    with site.gateway("scripted-positive") as gateway, Site(tmp_path) as other_run:
+        inner, outer, name = (gateway.address, 8080), (gateway.egress_address, 8080), ("model-gateway", 8080)
+        bridge = site.api.inspect_network("bridge")["Id"]
+        # From a network with a way out, the inner address would be looked for outside this machine.
+        tried = {bridge: [outer, name], other_run.networks.egress.id: [outer, name]}
+        tried[other_run.networks.internal.id] = [inner, outer, name]
+        for network, places in tried.items():
+            seen = site.run(CONNECTOR, network=network, env={"PLACES": json.dumps(places)}).splitlines()
+            assert len(seen) == len(places) and all(line.startswith("not reached") for line in seen)
+        with pytest.raises(OSError):
+            socket.create_connection(outer, 1.5)
+        assert not routes_to(inner[0])
+        env = {"PLACES": json.dumps([inner, name, outer])}
+        seen = site.run(CONNECTOR, network=site.networks.internal.id, env=env).splitlines()
+        assert [line.startswith("reached") for line in seen] == [True, True, False]
+        assert site.close(gateway).ledger.lines == 1
+
+
+def routes_to(address: str) -> list[str]:
+    """This host's own routes to an address, its default route not counted."""
+    routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+    number = int.from_bytes(socket.inet_aton(address), "little")
+    return [
+        fields[0]
+        for fields in routes
+        if int(fields[7], 16) and number & int(fields[7], 16) == int(fields[1], 16)
+    ]
+
+
+def test_its_secrets_are_in_no_file_log_ledger_process_or_inspect_output(site: Site, tmp_path: Path) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        answers = site.ask(gateway, chat(model), chat(model, store=True))
+        container = gateway.container.id
+        agent = site.run(PROC_READER, network=site.networks.internal.id)
+        inspected = json.dumps(site.api.inspect_container(container))
+        processes = json.dumps(site.api.top(container, "auxeww"))
+        archive = tmp_path / "files.tar"
+        with archive.open("wb") as file:
+            for chunk in site.api.export(container):
+                file.write(chunk)
+        site.close(gateway)
+        log = site.api.logs(container, stdout=True, stderr=True)
+    with tarfile.open(archive) as files:
+        assert any(name.endswith("model_gateway/serve.py") for name in files.getnames())
+    seen = [agent, inspected, processes, str(answers), repr(gateway), log.decode(), site.ledger.read_text()]
+    for secret in (KEY, gateway.run_key.hex(), gateway.token(1)):
+        assert not any(secret in text for text in seen)
+        assert secret.encode() not in archive.read_bytes()
+        for file in site.directory.rglob("*"):
+            assert not file.is_file() or secret.encode() not in file.read_bytes()
+
+
+def test_it_is_contained_and_owned_like_every_other_container(site: Site) -> None:
+    with site.gateway("scripted-positive") as gateway:
+        seen = site.api.inspect_container(gateway.container.id)
+        entered = site.api.exec_create(
+            gateway.container.id, ["python3", "-I", "-c", "print(open('/proc/1/limits').read())"]
+        )
+        limits = site.api.exec_start(entered["Id"]).decode()
+    host = seen["HostConfig"]
+    assert (
+        host["ReadonlyRootfs"]
+        and host["CapDrop"] == ["ALL"]
+        and not host["CapAdd"]
+        and not host["Privileged"]
+    )
+    assert (host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (256 * 1024**2, 256 * 1024**2, 32)
+    assert seen["Mounts"] == [] and not host["Binds"] and not host.get("Tmpfs")
+    assert seen["Config"]["User"] == "65534:65534"
+    assert {leg["NetworkID"] for leg in seen["NetworkSettings"]["Networks"].values()} == {
+        site.networks.internal.id,
+        site.networks.egress.id,
+    }
+    assert seen["Config"]["Labels"] == gateway.container.intent.labels
+    assert limits.split("Max core file size")[1].split()[:2] == ["0", "0"]
+
+
+def test_a_flood_from_an_agent_costs_no_proof_and_a_bounded_log(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model))
+        assert "flooded" in site.run(FLOODER, network=site.networks.internal.id)
+        site.ask(gateway, chat(model))
+        end = site.close(gateway)
+    assert end.ledger.intact and end.ledger.lines < 20
+    assert end.ledger.unattributed == {"path": 10_000} and len(end.ledger.trial(1).completions) == 2
+
+
+def test_the_copy_of_the_ledger_grows_while_the_run_lives(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model))
+        until = time.monotonic() + 5
+        while b'"kind":"ok"' not in site.ledger.read_bytes() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert gateway.alive and site.ledger.read_bytes().count(b"\n") == 1
+        assert site.ledger.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_gateway_that_was_killed_leaves_what_it_wrote_and_is_not_closed(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model))
+        site.api.kill(gateway.container.id, signal="SIGKILL")
+        end = site.close(gateway)
+        assert not gateway.alive and end.problem is not None
+    assert end.ledger.fault is not None and end.ledger.fault.code == "ledger.not_closed"
+    assert len(end.ledger.trial(1).completions) == 1
+
+
+def test_a_lost_copy_is_taken_from_the_container_again(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model))
+        site.close(gateway)
+        site.ledger.unlink()
+        assert keep_ledger(site.api, gateway.container.id, site.ledger).intact
+        assert site.ledger.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_that_the_log_does_not_continue_is_kept(site: Site) -> None:
+    with site.gateway("scripted-positive") as gateway:
+        site.close(gateway)
+        site.ledger.write_bytes(b"something else\n")
+        assert not keep_ledger(site.api, gateway.container.id, site.ledger).intact
+        assert site.ledger.read_bytes() == b"something else\n"
+
+
+def test_an_endpoint_whose_name_does_not_resolve_fails_the_start(site: Site) -> None:
+    with (
+        pytest.raises(GatewayError) as caught,
+        site.gateway("scripted-positive", base_url="http://name.invalid/v1", route="direct"),
+    ):
+        pass
+    assert caught.value.code == "gateway.resolve" and KEY not in caught.value.detail
+
+
+def test_the_probe_passes_on_a_runs_network_and_leaves_nothing(site: Site) -> None:
+    """OW21: host ports are unreachable from the run's network except through the gateway."""
+    before = len(site.api.containers(all=True))
+    with site.gateway("scripted-positive") as gateway:
+        url = f"http://127.0.0.1:{site.server.port}/v1"
+        report = prove_egress(site.api, site.journal, gateway, image("verifier"), endpoint_url=url)
+    assert report.passed, report.detail
+    assert len(site.api.containers(all=True)) == before
+    tried = {check.name: check.detail for check in report.checks}
+    assert f"port {site.server.port}" in tried["network_gateway"] and report.unproved
+
+
+def test_the_probe_fails_on_a_network_that_reaches_the_host(site: Site) -> None:
+    """OW22: the probe's result decides, not the option's name."""
+    open_network = create_owned_network(site.api, site.journal, internal=False)
+    confined = site.networks
+    site.networks = RunNetworks(open_network, confined.egress)
+    try:
+        with site.gateway("scripted-positive") as gateway:
+            report = prove_egress(site.api, site.journal, gateway, image("verifier"))
+    finally:
+        site.networks = confined
+        remove_owned(site.api, site.journal, open_network.intent.nonce)
+    codes = {check.code for check in report.failures}
+    assert (
+        not report.passed
+        and {"egress.host_address", "egress.default_gateway", "egress.network_gateway"} <= codes
+    )

@@ -1,0 +1,114 @@
+"""The scripted endpoint over HTTP: a key like a real one, ten modes, and no doubt about what it is."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runs.scripted.scripts import Mode
+from runs.scripted.server import LABEL, ScriptedServer, answer_to
+
+KEY = "a-key-of-the-endpoint"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("127.0.0.1", 0, KEY, slow_s=0.3) as served:
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield served
+        served.shutdown()
+        thread.join()
+
+
+def ask(
+    server: ScriptedServer,
+    body: Any = None,
+    *,
+    method: str = "POST",
+    path: str = "/v1/chat/completions",
+    key: str = KEY,
+) -> tuple[int, dict[str, str], Any]:
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        link.request(method, path, json.dumps(body), {"Authorization": f"Bearer {key}"} if key else {})
+        answer = link.getresponse()
+        return answer.status, dict(answer.getheaders()), json.loads(answer.read())
+    finally:
+        link.close()
+
+
+def chat(mode: str, spoken: int = 0) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "the file is /app/ledger.csv"}]
+    return {"model": f"scripted-{mode}", "messages": messages + [{"role": "assistant", "content": "a"}] * spoken}
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative", "forge", "slow", "late-failure"])
+def test_an_answer_is_a_completion_that_says_it_is_scripted(server: ScriptedServer, mode: str) -> None:
+    status, headers, body = ask(server, chat(mode))
+    assert status == 200 and headers["X-Scripted-Endpoint"] == LABEL and body["system_fingerprint"] == LABEL
+    assert body["model"] == f"scripted-{mode}"
+    [call] = body["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"])["command"] == "head -n 20 /app/ledger.csv"
+    assert body["usage"]["prompt_tokens"] > 0
+
+
+@pytest.mark.parametrize(("mode", "status"), [("unauthorized", 401), ("unavailable", 503), ("malformed", 200)])
+def test_a_failing_mode_gives_no_completion(server: ScriptedServer, mode: str, status: int) -> None:
+    seen, _, body = ask(server, chat(mode))
+    assert seen == status and "choices" not in body and LABEL in json.dumps(body)
+
+
+def test_wrong_model_answers_well_in_another_name(server: ScriptedServer) -> None:
+    status, _, body = ask(server, chat("wrong-model"))
+    assert status == 200 and body["choices"] and body["model"] == "some-other-model"
+
+
+def test_late_failure_fails_after_two_good_answers() -> None:
+    assert [answer_to(chat("late-failure", spoken)).status for spoken in range(4)] == [200, 200, 503, 503]
+
+
+def test_slow_is_late_and_hang_is_very_late() -> None:
+    assert answer_to(chat("slow"), slow_s=7.0).delay_s == 7.0
+    assert answer_to(chat("hang")).delay_s >= 3600
+    assert answer_to(chat("positive")).delay_s == 0
+
+
+def test_a_held_answer_is_let_go_when_the_asker_hangs_up(server: ScriptedServer) -> None:
+    link = http.client.HTTPConnection("127.0.0.1", server.port)
+    before = threading.active_count()
+    link.request("POST", "/v1/chat/completions", json.dumps(chat("hang")), {"Authorization": f"Bearer {KEY}"})
+    while threading.active_count() == before:
+        time.sleep(0.01)
+    link.close()
+    while threading.active_count() > before:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("key", ["", "wrong", KEY + "x", KEY.upper()])
+def test_without_the_right_key_nothing_is_answered(server: ScriptedServer, key: str) -> None:
+    assert ask(server, chat("positive"), key=key)[0] == 401
+    assert ask(server, method="GET", path="/v1/models", key=key)[0] == 401
+
+
+def test_the_models_list_names_every_mode(server: ScriptedServer) -> None:
+    _, _, body = ask(server, method="GET", path="/v1/models")
+    assert [model["id"] for model in body["data"]] == [f"scripted-{mode}" for mode in Mode]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "status"),
+    [
+        (chat("positive"), "/v1/other", 404),
+        ({"model": "gpt", "messages": []}, "/v1/chat/completions", 404),
+        ({"model": "scripted-positive"}, "/v1/chat/completions", 400),
+        ({"model": "scripted-positive", "messages": ["x"]}, "/v1/chat/completions", 400),
+        ([], "/v1/chat/completions", 400),
+    ],
+)
+def test_what_it_does_not_know_it_refuses(server: ScriptedServer, body: Any, path: str, status: int) -> None:
+    assert ask(server, body, path=path)[0] == status

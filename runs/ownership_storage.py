@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 LOCK_POLL_S = 0.01
@@ -15,29 +15,31 @@ class LockBusy(Exception):
 
 
 @contextmanager
-def locked(path: Path, wait_s: float) -> Iterator[None]:
-    """Hold an exclusive flock on an existing lock file, opened for this one use. Raises LockBusy, OSError.
+def flocked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold an exclusive flock on an existing file or directory, opened for this use. Raises LockBusy, OSError.
 
-    The file is never renamed or removed, and closing the descriptor frees the lock however the holder ends.
+    Closing the descriptor frees the lock, however its holder ends.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        _acquire(descriptor, time.monotonic() + wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold the flock of a lock file that is never renamed or removed. Raises LockBusy, OSError.
+
     Whoever waits for it first stands in its directory's own flock, as in a turnstile: one that takes the lock
     again and again (a harness that creates) cannot keep out one that waits (the cancel).
     """
     deadline = time.monotonic() + wait_s
-    turnstile = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        _acquire(turnstile, deadline)
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        try:
-            _acquire(descriptor, deadline)
-        except LockBusy:
-            os.close(descriptor)
-            raise
-    finally:
-        os.close(turnstile)
-    try:
+    with ExitStack() as held:
+        with flocked(path.parent, wait_s):
+            held.enter_context(flocked(path, deadline - time.monotonic()))
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _acquire(descriptor: int, deadline: float) -> None:

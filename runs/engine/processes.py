@@ -73,9 +73,7 @@ class LaunchFailed(Exception):
 
     def __init__(self, detail: str) -> None:
         self.code = "launch_failed"
-        self.sentence = (
-            "The harness could not be started on this worker. Run `manage.py prepare` and try again."
-        )
+        self.sentence = "The harness could not be started on this worker. Run `manage.py prepare` and try again."
         self.detail = detail
         super().__init__(self.sentence)
 
@@ -94,7 +92,8 @@ def launch(
 
     `owner` is the journal's ownership id; it stands in the environment as BENCHSITE_OWNER, by which members
     of the group are known when their leader is gone. `first_line` is written to standard input, which is then
-    closed; None leaves it open until `tell`. `limits` (resource.RLIMIT_* → value) are in force before that. Raises LaunchFailed.
+    closed; None leaves it open until `tell`. `limits` (resource.RLIMIT_* → value) are in force before that.
+    Raises LaunchFailed.
     """
     try:
         process = subprocess.Popen(

@@ -111,9 +111,7 @@ class TestCleanUp:
         assert "journal_corrupt" in result.as_json()["problems"]
         assert engine.calls == [] and owned.id in engine.resources
 
-    def test_an_engine_that_cannot_be_reached_is_a_failed_cleanup(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_an_engine_that_cannot_be_reached_is_a_failed_cleanup(self, engine: FakeEngine, journal: Journal) -> None:
         create_owned(engine, journal, {}, agent_request())
 
         def refused() -> Engine:
@@ -156,9 +154,7 @@ class TestCleanUp:
         result = remove_all(connected(engine), journal, closed=close(journal, "cancelled"))
         assert (result.state, result.problems) == ("failed", ("still_present",))
 
-    def test_unknown_is_not_clean(
-        self, engine: FakeEngine, journal: Journal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unknown_is_not_clean(self, engine: FakeEngine, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
         create_owned(engine, journal, {}, agent_request())
         engine.script("inspect", *[Fault.ERROR] * 10_000)
         virtual = partial(reconcile, monotonic=engine.monotonic, sleep=engine.sleep)
@@ -207,9 +203,7 @@ class TestWork:
 
     @pytest.mark.parametrize("component", ["work", "run", "runs"])
     def test_a_link_in_the_place_of_a_folder_is_refused(self, data: Path, component: str) -> None:
-        place = {"work": data / "runs" / RUN / "work", "run": data / "runs" / RUN, "runs": data / "runs"}[
-            component
-        ]
+        place = {"work": data / "runs" / RUN / "work", "run": data / "runs" / RUN, "runs": data / "runs"}[component]
         target = data.parent / "outside"
         (target / RUN / "work").mkdir(parents=True)
         (target / "work").mkdir()
@@ -220,9 +214,7 @@ class TestWork:
         assert (target / "work").is_dir() and (target / RUN / "work").is_dir()
         assert outside(data) == "theirs"
 
-    @pytest.mark.parametrize(
-        "name", ["..", ".", "", "../outside", RUN + "/..", RUN[:-1], RUN.replace("1", "G")]
-    )
+    @pytest.mark.parametrize("name", ["..", ".", "", "../outside", RUN + "/..", RUN[:-1], RUN.replace("1", "G")])
     def test_only_a_run_id_names_a_run(self, data: Path, name: str) -> None:
         with pytest.raises(WorkRefused):
             delete_work(data, name)

@@ -28,9 +28,7 @@ from runs.ownership_document import JournalDocument
 from .conftest import agent_request, journal_on
 from .fake_engine import FakeEngine, Fault
 
-CREATE_FAULTS = st.sampled_from(
-    [Fault.NONE, Fault.ERROR, Fault.ERROR_DONE, Fault.SILENT, *[Fault.SILENT_LATE] * 2]
-)
+CREATE_FAULTS = st.sampled_from([Fault.NONE, Fault.ERROR, Fault.ERROR_DONE, Fault.SILENT, *[Fault.SILENT_LATE] * 2])
 ANY_FAULTS = st.lists(st.sampled_from(sorted(Fault)), max_size=3)
 
 
@@ -221,9 +219,7 @@ class CancelAgainstCreate(RuleBasedStateMachine):
         self.engine.heal()
         self.worker.fence("interrupted")
         for _ in range(3):
-            report = reconcile(
-                self.engine, self.worker, monotonic=self.engine.monotonic, sleep=self.engine.sleep
-            )
+            report = reconcile(self.engine, self.worker, monotonic=self.engine.monotonic, sleep=self.engine.sleep)
             assert report.clean
             self.engine.sleep(30)
         assert set(self.engine.resources) == self.strangers

@@ -290,9 +290,7 @@ class TestProcesses:
             slot.persist(new_id())
 
     @pytest.mark.parametrize("field", ["start_ticks", "pgid", "sid"])
-    def test_another_process_with_the_same_pid_is_not_the_recorded_one(
-        self, journal: Journal, field: str
-    ) -> None:
+    def test_another_process_with_the_same_pid_is_not_the_recorded_one(self, journal: Journal, field: str) -> None:
         mine = identity()
         journal.record_process(replace(mine, **{field: getattr(mine, field) + 1}), trial=1)
         with pytest.raises(JournalError):
@@ -342,9 +340,7 @@ CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "too many": with_document(lambda d: d.update(resources=d["resources"] * 30)),
     "fence as text": with_document(lambda d: d.update(fence="yes")),
     "process 1": with_document(
-        lambda d: d.update(
-            processes=[{"trial": 1, "pid": 1, "start_ticks": 1, "pgid": 1, "sid": 1, "boot_id": "b"}]
-        )
+        lambda d: d.update(processes=[{"trial": 1, "pid": 1, "start_ticks": 1, "pgid": 1, "sid": 1, "boot_id": "b"}])
     ),
 }
 
@@ -375,9 +371,7 @@ class TestCorruption:
             journal.intend(Role.AGENT)
         assert not (journal.directory / name).exists()
 
-    def test_a_link_in_the_place_of_the_journal_is_not_followed(
-        self, journal: Journal, tmp_path: Path
-    ) -> None:
+    def test_a_link_in_the_place_of_the_journal_is_not_followed(self, journal: Journal, tmp_path: Path) -> None:
         journal.path.rename(tmp_path / "elsewhere.json")
         journal.path.symlink_to(tmp_path / "elsewhere.json")
         with pytest.raises(JournalCorrupt):
@@ -495,14 +489,10 @@ class TestProcessesAtOnce:
         assert len(journal.read().resources) <= 4
 
     @pytest.mark.parametrize("round_", range(5))
-    def test_no_create_or_start_follows_the_fence(
-        self, journal: Journal, tmp_path: Path, round_: int
-    ) -> None:
+    def test_no_create_or_start_follows_the_fence(self, journal: Journal, tmp_path: Path, round_: int) -> None:
         trace = tmp_path / "trace"
         trace.touch()
-        children = [
-            FORK.Process(target=_create_until_fenced, args=(journal.directory, trace)) for _ in range(4)
-        ]
+        children = [FORK.Process(target=_create_until_fenced, args=(journal.directory, trace)) for _ in range(4)]
         for child in children:
             child.start()
         while trace.stat().st_size < 20 + 7 * round_ and all(child.is_alive() for child in children):

@@ -29,9 +29,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Launched]]:
     """Launches Python programs; whatever of them still lives is killed by its own group afterwards."""
     all_launched: list[Launched] = []
 
-    def start(
-        program: str, *rest: str, owner: str = OWNER, environment: dict[str, str] | None = None
-    ) -> Launched:
+    def start(program: str, *rest: str, owner: str = OWNER, environment: dict[str, str] | None = None) -> Launched:
         with (tmp_path / "log").open("ab") as output:
             launched = launch(
                 [sys.executable, "-c", program, *rest],
@@ -103,9 +101,7 @@ class TestLaunching:
         assert launched.process.wait() == 0
         assert log(tmp_path) == '{"token": "t"} (100, 100)\n'
 
-    def test_no_descriptor_but_the_three_is_inherited(
-        self, started: Callable[..., Launched], tmp_path: Path
-    ) -> None:
+    def test_no_descriptor_but_the_three_is_inherited(self, started: Callable[..., Launched], tmp_path: Path) -> None:
         descriptor = os.open(tmp_path, os.O_RDONLY)
         os.set_inheritable(descriptor, True)
         started("import os; print(len(os.listdir('/proc/self/fd')))").process.wait()
@@ -160,9 +156,7 @@ class TestStopping:
             (),
         )
 
-    def test_a_group_that_ignores_term_is_killed(
-        self, started: Callable[..., Launched], tmp_path: Path
-    ) -> None:
+    def test_a_group_that_ignores_term_is_killed(self, started: Callable[..., Launched], tmp_path: Path) -> None:
         launched = started(DEAF)
         until(lambda: "ready" in log(tmp_path))
         assert stop_group(launched.identity, owner=OWNER, term_wait_s=0.2).outcome is Stopped.KILLED
@@ -223,9 +217,7 @@ class TestStopping:
         assert identity_is_alive(launched.identity)
 
     @pytest.mark.parametrize(("run", "other"), [("r1", "r10"), ("r10", "r1")])
-    def test_decoys_that_name_the_run_survive(
-        self, started: Callable[..., Launched], run: str, other: str
-    ) -> None:
+    def test_decoys_that_name_the_run_survive(self, started: Callable[..., Launched], run: str, other: str) -> None:
         decoys = [started(SLEEPS, name, owner=name * 8) for name in (run, other)]
         ours = started(SLEEPS, run)
         assert stop_group(ours.identity, owner=OWNER).outcome is Stopped.TERMINATED

@@ -100,16 +100,12 @@ class TestHardening:
         text = output_of(api, owned_journal, tiny_image, script, pids=8)
         assert "can't fork" in text
 
-    def test_only_the_capabilities_asked_for_are_there(
-        self, api: Any, owned_journal: Journal, tiny_image: str
-    ) -> None:
+    def test_only_the_capabilities_asked_for_are_there(self, api: Any, owned_journal: Journal, tiny_image: str) -> None:
         script = "/bin/busybox grep CapEff /proc/self/status"
         text = output_of(api, owned_journal, tiny_image, script, capabilities=("CHOWN", "KILL"))
         assert int(text.split()[1], 16) == 1 << 0 | 1 << 5
 
-    def test_the_engine_applied_what_was_asked(
-        self, api: Any, owned_journal: Journal, tiny_image: str
-    ) -> None:
+    def test_the_engine_applied_what_was_asked(self, api: Any, owned_journal: Journal, tiny_image: str) -> None:
         owned = create_owned(api, owned_journal, {}, agent_request(tiny_image))
         seen = api.inspect_container(owned.id)
         asked = container_body(agent_request(tiny_image), owned.intent)
@@ -152,9 +148,7 @@ class TestNetworks:
         start_owned(api, owned_journal, gateway)
         assert address_in(api, gateway.id, inside.id) != address_in(api, gateway.id, egress.id)
 
-    def test_an_internal_network_gives_its_bridge_no_host_address(
-        self, api: Any, owned_journal: Journal
-    ) -> None:
+    def test_an_internal_network_gives_its_bridge_no_host_address(self, api: Any, owned_journal: Journal) -> None:
         network = create_owned_network(api, owned_journal, internal=True)
         bridge = f"br-{network.id[:12]}"
         families = {address.family for address in psutil.net_if_addrs()[bridge]}
@@ -171,10 +165,7 @@ class TestNetworks:
         assert [(r.outcome, r.detail) for r in report.left] == [
             (Outcome.UNKNOWN, f"the network is in use by: {theirs}")
         ]
-        assert (
-            network.id
-            in api.inspect_container(theirs)["NetworkSettings"]["Networks"][network.name]["NetworkID"]
-        )
+        assert network.id in api.inspect_container(theirs)["NetworkSettings"]["Networks"][network.name]["NetworkID"]
         api.disconnect_container_from_network(theirs, network.id)
         assert reconcile(api, owned_journal).clean
 
@@ -216,9 +207,7 @@ class TestSentinels:
 
 
 class TestRemoval:
-    def test_four_removals_at_once_all_end_in_success(
-        self, api: Any, owned_journal: Journal, tiny_image: str
-    ) -> None:
+    def test_four_removals_at_once_all_end_in_success(self, api: Any, owned_journal: Journal, tiny_image: str) -> None:
         """OW10"""
         owned = create_owned(api, owned_journal, {}, agent_request(tiny_image))
         start_owned(api, owned_journal, owned)
@@ -286,8 +275,7 @@ class TestClientsKilledMidCreate:
     ) -> None:
         """OW01 OW02 OW04: the intents have no id, and the engine goes on creating."""
         clients = [
-            SPAWN.Process(target=_create_and_die, args=(str(owned_journal.directory), tiny_image))
-            for _ in range(8)
+            SPAWN.Process(target=_create_and_die, args=(str(owned_journal.directory), tiny_image)) for _ in range(8)
         ]
         for client in clients:
             client.start()

@@ -48,9 +48,7 @@ class TestCreating:
         assert journal.read().resource(owned.intent.nonce).stage is Stage.STARTED
         assert engine.started == [owned.id]
 
-    def test_no_request_reaches_the_engine_after_the_fence(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_no_request_reaches_the_engine_after_the_fence(self, engine: FakeEngine, journal: Journal) -> None:
         owned = made(engine, journal)
         journal.fence("cancelled")
         before = list(engine.calls)
@@ -91,9 +89,7 @@ class TestCreating:
 
 
 class TestRemoving:
-    def test_removed_is_said_after_the_engine_answered_404(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_removed_is_said_after_the_engine_answered_404(self, engine: FakeEngine, journal: Journal) -> None:
         owned = made(engine, journal)
         assert remove_owned(engine, journal, owned.intent.nonce) is Outcome.REMOVED
         assert [call for call, what in engine.calls if what == owned.id] == ["inspect", "remove", "inspect"]
@@ -146,9 +142,7 @@ class TestRemoving:
         assert [r.outcome for r in report.left] == [Outcome.UNKNOWN]
         assert 60 <= engine.now < 66
 
-    def test_one_silent_container_does_not_keep_the_others_alive(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_one_silent_container_does_not_keep_the_others_alive(self, engine: FakeEngine, journal: Journal) -> None:
         stuck, others = made(engine, journal), [made(engine, journal) for _ in range(3)]
         original = engine.inspect_container
 
@@ -186,9 +180,7 @@ class TestRemoving:
 
 
 class TestStrangers:
-    def test_an_id_whose_labels_are_not_ours_is_left_and_fails(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_an_id_whose_labels_are_not_ours_is_left_and_fails(self, engine: FakeEngine, journal: Journal) -> None:
         owned = made(engine, journal)
         labels = {**owned.intent.labels, "benchsite.owner": "f" * 32}
         engine.resources[owned.id]["Config"]["Labels"] = labels
@@ -283,9 +275,7 @@ class TestLateCreates:
         assert settle(engine, journal).clean
         assert engine.resources == {}
 
-    def test_a_create_that_the_engine_refused_is_looked_for_once(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_a_create_that_the_engine_refused_is_looked_for_once(self, engine: FakeEngine, journal: Journal) -> None:
         intent = journal.intend(Role.AGENT)
         with journal.creating(intent) as slot:
             slot.refuse("no such image")
@@ -307,9 +297,7 @@ class TestNetworks:
         assert settle(engine, journal).clean
         assert engine.removed == [owned.id, network.id]
 
-    def test_a_network_in_use_by_a_stranger_is_left_and_fails(
-        self, engine: FakeEngine, journal: Journal
-    ) -> None:
+    def test_a_network_in_use_by_a_stranger_is_left_and_fails(self, engine: FakeEngine, journal: Journal) -> None:
         network, stranger = create_owned_network(engine, journal, internal=True), "e" * 64
         engine.resources[network.id]["Containers"] = {stranger: {}}
         report = settle(engine, journal)
@@ -338,9 +326,7 @@ SHAPES: dict[str, Callable[[CleanupReport], object]] = {
 }
 
 
-def test_the_report_counts_found_removed_and_left(
-    engine: FakeEngine, journal: Journal, tmp_path: Path
-) -> None:
+def test_the_report_counts_found_removed_and_left(engine: FakeEngine, journal: Journal, tmp_path: Path) -> None:
     made(engine, journal)
     foreign = made(engine, journal)
     engine.resources[foreign.id]["Config"]["Labels"] = {}

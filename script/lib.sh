@@ -36,7 +36,7 @@ ensure_environment() {
   python=$(find_python)
   say "Installing the locked packages of $lock into .venv with $("$python" --version)"
   [ -x "$PYTHON" ] && "$PYTHON" -m pip --version >/dev/null 2>&1 || { rm -rf .venv; "$python" -m venv .venv; }
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+  "$PYTHON" -m pip install --quiet --quiet --disable-pip-version-check --require-hashes -r "$lock"
   touch "$stamp"
 }
 

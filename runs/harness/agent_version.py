@@ -9,14 +9,17 @@ LIMIT_S = 20.0
 OUTPUT_BYTES = 4096
 _VERSION = re.compile(r"\A[0-9][0-9A-Za-z.+!_-]{0,60}\Z")
 
-# Follows the command that the adapter will call, on the adapter's own search path, to its interpreter.
+# Follows the command that the adapter will call, on the adapter's own search path, to its package.
 _SCRIPT = """
-import os, shutil
-path = os.path.expanduser("~/.local/bin") + os.pathsep + os.environ.get("PATH", "")
-with open(shutil.which("mini-swe-agent", path=path), "rb") as file:
+import glob, os
+path = [os.path.expanduser("~/.local/bin"), *os.environ.get("PATH", "").split(os.pathsep)]
+command = next(c for c in (os.path.join(p, "mini-swe-agent") for p in path) if os.access(c, os.X_OK))
+with open(command, "rb") as file:
     interpreter = file.readline(4096).decode().removeprefix("#!").strip()
-ask = "from importlib.metadata import version; print(version('mini-swe-agent'))"
-os.execv(interpreter, [interpreter, "-I", "-c", ask])
+root = os.path.dirname(os.path.dirname(interpreter))
+(found,) = glob.glob(root + "/lib/python3*/site-packages/mini_swe_agent-*.dist-info/METADATA")
+with open(found) as file:
+    print(next(line.split()[1] for line in file if line.startswith("Version: ")))
 """
 
 

@@ -4,7 +4,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from runs.containers import (
@@ -66,6 +68,12 @@ print(json.dumps({
 """
 
 
+@cache
+def engine() -> Any:
+    """The one client of this process; its connections are kept and may be used by several threads."""
+    return connect(CALL_TIMEOUT_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Who:
     """Which container this is, in Harbor's words and in ours."""
@@ -101,7 +109,12 @@ class Container:
 
     def open(self) -> None:
         """Intent, create, id, fence, start, and the record of what the engine really gave."""
-        self._api = connect(CALL_TIMEOUT_S)
+        self.start()
+        self.announce()
+
+    def start(self) -> None:
+        """Everything of `open` but the record."""
+        self._api = engine()
         self._owned = create_owned(
             self._api,
             self._journal,
@@ -113,6 +126,9 @@ class Container:
             self._request(),
         )
         start_owned(self._api, self._journal, self._owned)
+
+    def announce(self) -> None:
+        """Record what the engine really gave. Raises EngineFailed when it is another image."""
         with engine_call("inspect container"):
             seen = self._api.inspect_container(self.id)
         if seen["Image"] != self._plan.image_id:
@@ -169,6 +185,14 @@ class Container:
             except Exception as error:
                 self._fail("stop", error)
         self._observed.write("closed", self._who.role)
+
+    def discard(self) -> None:
+        """Remove a container that nobody used; what fails stands in the journal, for the cleanup."""
+        if self._closed or self._owned is None:
+            return
+        self._closed = True
+        with suppress(Exception):
+            remove_owned(self._api, self._journal, self._owned.intent.nonce, bound_s=REMOVE_BOUND_S)
 
     def _kill_once(self) -> None:
         for argv in KILL_COMMANDS:

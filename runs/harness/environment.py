@@ -14,7 +14,7 @@ from harbor.environments.base import BaseEnvironment, EnvironmentPath, ExecResul
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 from harbor.models.task.config import NetworkMode, NetworkPolicy
 
-from runs.harness import handover, packing, trial_token
+from runs.harness import ahead, handover, packing, trial_token
 from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
 from runs.harness.container import Container, Who, record_failure
 from runs.harness.downloads import Fetched, Outcome
@@ -38,7 +38,8 @@ from runs.ownership import Journal
 
 OPEN_DIRECTORY = 0o777
 EXEC_LIMIT_S = 3600.0
-ROLES = {"__env": "agent", "__verifier__trial": "verifier"}
+AGENT_SUFFIX, VERIFIER_SUFFIX = "__env", "__verifier__trial"
+ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
 # One request per step and no hidden repeats (design 3.8); nothing is fetched while the agent is imported.
 AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
@@ -138,10 +139,9 @@ class OwnedEnvironment(BaseEnvironment):
         plan = self._plan = load_plan(self._plan_path)
         observed = self._observed = observed_at(plan.directory / "observed.jsonl")
         self._check(plan)
-        role = self._role()
-        who = Who(role, plan.trial, self.session_id, str(self.context_id))
-        journal = Journal(plan.journal_directory, process=os.getpid())
-        container = Container(journal, who, plan.roles[role], observed)
+        who = Who(self._role(), plan.trial, self.session_id, str(self.context_id))
+        ready = ahead.take(self.session_id)
+        container = ready or _container(plan, who, observed)
         # Known before it is created, so that `stop` finds it however far this comes.
         self._session = Session(
             container,
@@ -150,8 +150,16 @@ class OwnedEnvironment(BaseEnvironment):
             observed,
             artifacts=self._declared_artifacts(),
             check_agent_logs=handover.agent_logs_problem,
+            beside_agent=lambda: self._prepare_verifier(plan, observed),
         )
-        container.open()
+        if ready is None:
+            container.start()
+        container.announce()
+
+    def _prepare_verifier(self, plan: Plan, observed: Observed) -> None:
+        expected = self.session_id.removesuffix(AGENT_SUFFIX) + VERIFIER_SUFFIX
+        who = Who("verifier", plan.trial, expected, str(self.context_id))
+        ahead.prepare(expected, lambda: _container(plan, who, observed))
 
     def _check(self, plan: Plan) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
@@ -332,6 +340,11 @@ class OwnedEnvironment(BaseEnvironment):
     def _record_failure(self, where: str, error: ProviderError) -> None:
         if self._observed is not None:
             record_failure(self._observed, self._role(), where, error)
+
+
+def _container(plan: Plan, who: Who, observed: Observed) -> Container:
+    journal = Journal(plan.journal_directory, process=os.getpid())
+    return Container(journal, who, plan.roles[who.role], observed)
 
 
 def hand_over(fetched: Fetched, target: Path) -> None:

@@ -9,16 +9,18 @@ becomes `harbor run --config <the trial's config> --yes` in this very process. `
 
 import argparse
 import gc
+import importlib
 import json
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-from runs.harness import trial_token
+from runs.harness import ahead, container, trial_token
 from runs.harness.observed import observed_at
 from runs.ownership import Journal, JournalError, process_identity
 
@@ -37,6 +39,14 @@ FIXED_VARIABLES = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+
+
+# What Harbor and the provider would otherwise load only once a trial runs.
+NEEDED_LATER = (
+    "concurrent.futures.thread", "dirhash", "harbor.agents.installed.mini_swe_agent",
+    "harbor.cli.job_plugins", "harbor.cli.job_sharing", "harbor.job", "harbor.trial.single_step",
+    "harbor.verifier.verifier", "netrc", "rich._emoji_codes", "runs.harness.environment",
+)  # fmt: skip
 
 
 class Exit(IntEnum):
@@ -60,11 +70,12 @@ def main(arguments: list[str]) -> NoReturn:
     options = _options(arguments)
     try:
         isolated = prepare(options.run_directory)
-        app = load_harbor()
+        harbor = load_harbor()
+        warm_engine()
         become_ready(options.run_directory, options.trial, isolated)
     except NotBecoming as error:
         _leave(error.exit, str(error))
-    run_harbor(app, options.run_directory / "trials" / str(options.trial) / "config.json")
+    run_harbor(harbor, options.run_directory / "trials" / str(options.trial) / "config.json")
 
 
 def prepare(run_directory: Path) -> str | None:
@@ -97,23 +108,26 @@ def leave_network() -> str | None:
     return None
 
 
-def load_harbor() -> Any:
-    """Harbor's command-line application and everything that a trial will need of it."""
+def load_harbor() -> Callable[..., Any]:
+    """Harbor's command line as a callable, with everything loaded that a trial will need of it."""
     gc.disable()
     try:
-        import harbor.agents.installed.mini_swe_agent
-        import harbor.job
-        import harbor.trial.single_step
-        import harbor.verifier.verifier  # noqa: F401
-        from harbor.cli.main import app
-
-        import runs.harness.environment  # noqa: F401
+        for name in NEEDED_LATER:
+            importlib.import_module(name)
+        app = importlib.import_module("harbor.cli.main").app
+        command: Callable[..., Any] = importlib.import_module("typer.main").get_command(app)
     except ImportError as error:
         raise NotBecoming(Exit.NOT_READY, f"Harbor cannot be loaded: {error}") from error
     # What was loaded stays; there is no use in looking through it again and again.
     gc.freeze()
     gc.enable()
-    return app
+    return command
+
+
+def warm_engine() -> None:
+    """Make the engine's client now; whoever needs it later says what is wrong with it."""
+    with suppress(Exception):
+        container.engine()
 
 
 def become_ready(run_directory: Path, trial: int, network_kept: str | None) -> None:
@@ -145,12 +159,12 @@ def read_token(line: bytes) -> str:
     return str(document["token"])
 
 
-def run_harbor(app: Any, config: Path) -> NoReturn:
+def run_harbor(harbor: Callable[..., Any], config: Path) -> NoReturn:
     """Become `harbor run`, then end at once: what it wrote is written, nothing else is worth a wait."""
     sys.argv = ["harbor", "run", "--config", str(config), "--yes"]
     code = 0
     try:
-        app()
+        harbor(prog_name="harbor")
     except SystemExit as error:
         code = exit_code_of(error)
     except KeyboardInterrupt:
@@ -158,6 +172,7 @@ def run_harbor(app: Any, config: Path) -> NoReturn:
     except BaseException as error:
         print(f"Harbor ended with {type(error).__name__}: {error}", file=sys.stderr)
         code = 1
+    ahead.discard_all()
     _leave(code, "")
 
 

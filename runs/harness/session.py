@@ -57,6 +57,7 @@ class Session:
         *,
         artifacts: Iterable[str] = (),
         check_agent_logs: Callable[[Path], str | None] | None = None,
+        beside_agent: Callable[[], None] = lambda: None,
     ) -> None:
         self._container = container
         self._who = who
@@ -64,6 +65,7 @@ class Session:
         self._observed = observed
         self._artifacts = tuple(artifacts)
         self._check_agent_logs = check_agent_logs
+        self._beside_agent = beside_agent
         self._limits = Limits(plan.bounds.transfer_bytes, plan.bounds.transfer_files)
         self._outbox: list[packing.Upload] = []
         self._results: dict[str, Fetched] = {}
@@ -80,6 +82,7 @@ class Session:
         if purpose is Purpose.AGENT:
             await self.know_version(user)
             self.agent_ran = True
+            self._beside_agent()
         self.commands_run += 1
         self._hushed = False
         output, interrupt = Tail(self._plan.bounds.exec_output_bytes), Interrupt()

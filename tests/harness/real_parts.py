@@ -21,8 +21,7 @@ from runs.containers import (
     reconcile,
     start_owned,
 )
-from runs.engine.assets.folder import AssetFolder
-from runs.engine.assets.image_lock import read_image_lock
+from runs.engine.assets import load_assets
 from runs.harness.container import Container, Who
 from runs.harness.observed import Observed
 from runs.harness.plan import Bounds, Plan, RolePlan
@@ -51,10 +50,9 @@ def find_parts() -> Parts:
     if named := os.environ.get("BENCHSITE_TEST_PARTS"):
         found = json.loads(Path(named).read_text())
         return Parts(found["agent"], found["verifier"], Path(found["python"]))
-    folder = AssetFolder(Path(os.environ["BENCHSITE_ASSETS"]))
-    lock = read_image_lock(folder.image_lock)
-    pointer = json.loads(folder.harness_pointer.read_text())
-    return Parts(lock.of("agent").image_id, lock.of("verifier").image_id, Path(pointer["python"]))
+    assets = load_assets(Path(os.environ["BENCHSITE_ASSETS"]))
+    images = {image.role: image.id for image in assets.images.images}
+    return Parts(images["agent"], images["verifier"], assets.harness.python)
 
 
 @dataclass

@@ -7,8 +7,7 @@ import pytest
 from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
 
 FIND = (
-    'if [ -f "$HOME/.local/bin/env" ]; then . "$HOME/.local/bin/env"; '
-    'else export PATH="$HOME/.local/bin:$PATH"; fi; '
+    'if [ -f "$HOME/.local/bin/env" ]; then . "$HOME/.local/bin/env"; else export PATH="$HOME/.local/bin:$PATH"; fi; '
 )
 # As Harbor 0.22.0 and its mini-swe-agent adapter write them.
 AGENT = (
@@ -84,7 +83,5 @@ def test_the_installation_step_is_known_so_that_the_version_is_asked_after_it() 
         ("chmod +x /app/x", None),
     ],
 )
-def test_only_the_plain_chmod_of_a_test_script_is_done_by_the_upload(
-    command: str, script: str | None
-) -> None:
+def test_only_the_plain_chmod_of_a_test_script_is_done_by_the_upload(command: str, script: str | None) -> None:
     assert script_made_executable(command) == script

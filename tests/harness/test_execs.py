@@ -72,9 +72,7 @@ def served(
 
 def run(engine: Engine, **options: Any) -> tuple[execs.Ended, bytes, str]:
     output = bytearray()
-    ended, errors = run_to_end(
-        engine, "c", Command(("true",)), take=output.extend, **{"limit_s": 10.0, **options}
-    )
+    ended, errors = run_to_end(engine, "c", Command(("true",)), take=output.extend, **{"limit_s": 10.0, **options})
     return ended, bytes(output), errors.text()
 
 
@@ -82,9 +80,7 @@ def run(engine: Engine, **options: Any) -> tuple[execs.Ended, bytes, str]:
 def test_frames_are_read_whole_however_the_bytes_arrive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: int
 ) -> None:
-    data = (
-        HEAD + frame(STDOUT, b"one ") + frame(STDERR, b"wrong") + frame(STDOUT, b"") + frame(STDOUT, b"two")
-    )
+    data = HEAD + frame(STDOUT, b"one ") + frame(STDERR, b"wrong") + frame(STDOUT, b"") + frame(STDOUT, b"two")
 
     def serve(connection: socket.socket, head: bytes) -> None:
         for start in range(0, len(data), step):
@@ -152,9 +148,7 @@ def test_an_interrupt_from_another_thread_ends_the_reading_at_once(
     assert (ended.aborted, ended.timed_out, ended.exit_code) == (True, False, None)
 
 
-def test_an_interrupt_that_came_too_early_still_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_interrupt_that_came_too_early_still_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     interrupt = Interrupt()
     interrupt()
     with served(monkeypatch, tmp_path, lambda connection, head: connection.sendall(HEAD)):

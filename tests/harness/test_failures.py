@@ -21,9 +21,7 @@ def test_no_own_error_is_a_timeout_error() -> None:
     assert not any(issubclass(kind, TimeoutError) for kind in own_types())
 
 
-@pytest.mark.parametrize(
-    "error", [TimeoutError(), requests.Timeout(), OSError(28, "no space"), RuntimeError("x")]
-)
+@pytest.mark.parametrize("error", [TimeoutError(), requests.Timeout(), OSError(28, "no space"), RuntimeError("x")])
 def test_foreign_errors_become_own_ones_and_keep_the_detail_private(error: Exception) -> None:
     with pytest.raises(ProviderError) as caught, translated("exec"):
         raise error

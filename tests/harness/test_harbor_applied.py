@@ -88,9 +88,7 @@ def test_a_misspelt_setting_below_the_top_is_a_difference_too() -> None:
         (lambda found: found.update(something_new=1), "something_new"),
     ],
 )
-def test_each_change_in_harbors_config_is_found_at_its_place(
-    change: Callable[[Any], None], path: str
-) -> None:
+def test_each_change_in_harbors_config_is_found_at_its_place(change: Callable[[Any], None], path: str) -> None:
     found = document("job-config.json")
     change(found)
     assert [difference.path for difference in of_config(found)] == [path]

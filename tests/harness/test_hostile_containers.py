@@ -77,9 +77,7 @@ def test_links_devices_and_fifos_are_refused_by_name_and_the_plain_files_are_kep
         "fifo": "fifo",
         "deep/root": "link",
     }
-    assert [path.read_text() for path in (bench.trial / "kept/agent").iterdir() if path.is_file()] == [
-        "real\n"
-    ]
+    assert [path.read_text() for path in (bench.trial / "kept/agent").iterdir() if path.is_file()] == ["real\n"]
 
 
 def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:
@@ -95,9 +93,7 @@ def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench
     ("line", "outcome", "code"),
     [
         pytest.param("true", Outcome.SOURCE_ABSENT, None, id="never made"),
-        pytest.param(
-            "touch /app/result", Outcome.SOURCE_ABSENT, None, id="a file where its folder should be"
-        ),
+        pytest.param("touch /app/result", Outcome.SOURCE_ABSENT, None, id="a file where its folder should be"),
         pytest.param("ln -s /etc /app/result", Outcome.SOURCE_ABSENT, None, id="its folder is a link"),
         pytest.param(
             "mkdir /app/result; ln -s /etc/passwd /app/result/out",
@@ -105,12 +101,8 @@ def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench
             "transfer.link",
             id="a link",
         ),
-        pytest.param(
-            "ln -s /app/result /app/result", Outcome.REFUSED, "transfer.link", id="a link to itself above it"
-        ),
-        pytest.param(
-            "mkdir -p /app/result; mkfifo /app/result/out", Outcome.REFUSED, "transfer.fifo", id="a fifo"
-        ),
+        pytest.param("ln -s /app/result /app/result", Outcome.REFUSED, "transfer.link", id="a link to itself above it"),
+        pytest.param("mkdir -p /app/result; mkfifo /app/result/out", Outcome.REFUSED, "transfer.fifo", id="a fifo"),
     ],
 )
 def test_an_artifact_is_absent_or_refused_but_never_mixed_up(
@@ -152,9 +144,7 @@ def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_
 
     async def scenario(part: Play) -> Fetched:
         with pytest.raises(ExecTimedOut):
-            await part.sh(
-                "echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=3
-            )
+            await part.sh("echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=3)
         return await part.bring(AGENT_LOGS)
 
     fetched = play(opened, scenario)
@@ -257,9 +247,7 @@ def test_what_is_uploaded_arrives_byte_for_byte_with_its_mode(bench: Bench, tmp_
         limits = Limits(bytes=4_000_000, files=50)
         part.session.queue(packing.of_directory("tests", source, "/tests", limits))
         assert part.session.make_executable("/tests/test.sh")
-        return await part.sh("/tests/test.sh"), await part.sh(
-            "sha256sum /tests/deep/data; stat -c %U /tests/deep"
-        )
+        return await part.sh("/tests/test.sh"), await part.sh("sha256sum /tests/deep/data; stat -c %U /tests/deep")
 
     ran, listed = play(opened, scenario)
     assert ran.exit_code == 4

@@ -83,9 +83,7 @@ def test_a_flood_of_commands_cannot_push_out_how_the_container_ended(
     assert (found[-1]["event"], found[-1]["seq"]) == ("removed", 30)
 
 
-def test_the_file_is_bounded_in_bytes_too(
-    path: Path, observed: Observed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_bounded_in_bytes_too(path: Path, observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", module.RESERVED_BYTES + 2_000)
     for _ in range(50):
         observed.write("transfer", "agent", path="x" * 100)

@@ -50,9 +50,7 @@ def test_a_plan_is_read_with_its_own_folder_as_the_trials(tmp_path: Path) -> Non
         pytest.param(plan(schema="benchsite.environment-plan/v2"), id="unknown version"),
         pytest.param(plan(extra=1), id="unknown field"),
         pytest.param({**plan(), "roles": {"agent": {"image_id": IMAGE}}}, id="role without limits"),
-        pytest.param(
-            {**plan(), "roles": {"agent": {**plan()["roles"]["agent"], "gpu": 1}}}, id="unknown limit"
-        ),
+        pytest.param({**plan(), "roles": {"agent": {**plan()["roles"]["agent"], "gpu": 1}}}, id="unknown limit"),
         pytest.param(
             {**plan(), "roles": {"agent": {**plan()["roles"]["agent"], "image_id": "agent:latest"}}},
             id="a tag",

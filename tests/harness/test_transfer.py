@@ -86,12 +86,8 @@ def test_a_forbidden_member_is_refused_by_name_and_the_others_are_kept(member: M
 @pytest.mark.parametrize(
     ("member", "code"),
     [
-        pytest.param(
-            Member(b"logs/agent/big", b"x", size=10_001), "too_large", id="OW19: larger than the bound"
-        ),
-        pytest.param(
-            Member(b"logs/agent/huge", b"", size=2**40), "too_large", id="a terabyte that is not there"
-        ),
+        pytest.param(Member(b"logs/agent/big", b"x", size=10_001), "too_large", id="OW19: larger than the bound"),
+        pytest.param(Member(b"logs/agent/huge", b"", size=2**40), "too_large", id="a terabyte that is not there"),
         pytest.param(Member(b"logs/agent/s", b"x", kind=b"S"), "sparse", id="sparse file"),
         pytest.param(Member(b"logs/agent/x", b"path=/etc\n", kind=b"x"), "format", id="pax header"),
         pytest.param(Member(b"logs/agent/g", b"path=/etc\n", kind=b"g"), "format", id="global pax header"),
@@ -103,9 +99,7 @@ def test_a_forbidden_member_is_refused_by_name_and_the_others_are_kept(member: M
         pytest.param(Member(b"logs/agent/n", b"x", size=-5), "too_large", id="negative size"),
     ],
 )
-def test_what_cannot_be_skipped_ends_the_reading_and_keeps_what_came_before(
-    member: Member, code: str
-) -> None:
+def test_what_cannot_be_skipped_ends_the_reading_and_keeps_what_came_before(member: Member, code: str) -> None:
     result, place = read(archive(GOOD, member, Member(b"logs/agent/after.txt", b"never")))
     assert codes(result)[-1] == code
     assert place.files == {"good.txt": b"kept"}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runs.engine.harbor_applied import config_differences, lock_differences, trial_lock_differences
+from runs.ownership import Role, Stage
 from tests.harness.real_parts import Bench
 from tests.harness.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of
 
@@ -81,11 +82,7 @@ def test_what_the_verifier_got_is_byte_for_byte_what_the_agents_container_gave(b
 def test_the_token_reaches_the_agent_and_no_file_of_the_run(bench: Bench) -> None:
     ended = run_trial(bench, [SOLVE])
     assert ended.result["verifier_result"]["rewards"] == {"reward": 1}
-    found = [
-        str(path)
-        for path in bench.directory.rglob("*")
-        if path.is_file() and TOKEN in path.read_text("latin-1")
-    ]
+    found = [str(path) for path in bench.directory.rglob("*") if path.is_file() and TOKEN in path.read_text("latin-1")]
     assert found == []
 
 
@@ -105,9 +102,7 @@ def test_a_forged_reward_and_a_rewritten_trajectory_gain_nothing(bench: Bench) -
     assert {"path": "passwd", "code": "transfer.link"} in logs["refusals"]
     assert {event["remaining"] for event in ended.of("killed_others")} == {0}
     assert not (ended.harbor_folder / "agent" / "passwd").exists()
-    assert "forged" not in "".join(
-        path.read_text() for path in (ended.harbor_folder / "agent").glob("*.json")
-    )
+    assert "forged" not in "".join(path.read_text() for path in (ended.harbor_folder / "agent").glob("*.json"))
 
 
 def test_a_failing_agent_ends_with_its_own_exit_code_and_is_still_graded(bench: Bench) -> None:
@@ -144,14 +139,15 @@ def test_a_terminated_trial_saves_its_logs_and_removes_its_container_at_once(ben
     ended = run_trial(bench, ["sleep 25"], meanwhile=stop)
     assert {event["outcome"] for event in ended.of("removed")} == {"removed"}
     assert [event["role"] for event in ended.of("opened")] == ["agent"]
+    of_trial = [r for r in bench.journal.read().resources if r.intent.trial == 1]
+    assert {r.stage for r in of_trial} == {Stage.REMOVED}
+    assert {r.intent.role for r in of_trial} == {Role.AGENT, Role.VERIFIER}
     assert (ended.directory / "kept/agent").is_dir()
     assert ended.result["exception_info"]["exception_type"] == "CancelledError"
 
 
 def test_a_task_that_asks_for_another_network_is_refused_and_no_container_is_made(bench: Bench) -> None:
-    open_network = TASK_TOML.replace('"allowlist"', '"public"').replace(
-        'allowed_hosts = ["model-gateway"]', ""
-    )
+    open_network = TASK_TOML.replace('"allowlist"', '"public"').replace('allowed_hosts = ["model-gateway"]', "")
     ended = run_trial(bench, [SOLVE], files={"task.toml": open_network})
     assert ended.of("opened") == []
     (failure,) = ended.of("failure")

@@ -54,11 +54,7 @@ class Ended:
         return [json.loads(line) for line in lines]
 
     def of(self, event: str, **match: Any) -> list[dict[str, Any]]:
-        return [
-            e
-            for e in self.events
-            if e["event"] == event and all(e[name] == want for name, want in match.items())
-        ]
+        return [e for e in self.events if e["event"] == event and all(e[name] == want for name, want in match.items())]
 
     @property
     def harbor_folder(self) -> Path:
@@ -114,7 +110,7 @@ def run_trial(
     spec: dict[str, Any] | None = None,
     files: dict[str, str] | None = None,
     meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None = None,
-    wait_s: float = 120.0,
+    wait_s: float = 280.0,
 ) -> Ended:
     """Run one trial to its end. `meanwhile` is called with the process once it was told to go."""
     network = bench.network()
@@ -131,9 +127,7 @@ def run_trial(
     return launch(bench, meanwhile, wait_s)
 
 
-def launch(
-    bench: Bench, meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None, wait_s: float
-) -> Ended:
+def launch(bench: Bench, meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None, wait_s: float) -> Ended:
     argv = [bench.parts.python, "-I", "-m", "runs.harness.launch"]
     argv += ["--run-directory", bench.directory, "--trial", "1"]
     log = bench.trial / "harbor.log"

@@ -40,15 +40,13 @@ class FileRead:
 
     @property
     def sha256(self) -> str | None:
-        return (
-            hashlib.sha256(self.data).hexdigest() if self.state in (FileState.OK, FileState.EMPTY) else None
-        )
+        return hashlib.sha256(self.data).hexdigest() if self.state in (FileState.OK, FileState.EMPTY) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing found in a tree. `state` is ok, empty, unsafe_type or unreadable; directories are not
-    listed."""
+    """One thing found in a tree, directories not. `path` is the raw name, which may hold anything but NUL;
+    `state` is ok, empty, unsafe_type or unreadable."""
 
     path: str
     state: FileState
@@ -97,9 +95,7 @@ class Folder:
         UnsafePath."""
         *folders, name = relative_parts(path)
         with self._directory(folders) as directory:
-            handle = os.open(
-                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
-            )
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
         try:
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
@@ -169,12 +165,12 @@ class Folder:
             with self._directory(folders) as directory:
                 info = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except (OSError, UnsafePath) as error:
-            return Entry(printable(path), FileState.UNREADABLE, 0, type(error).__name__)
+            return Entry(path, FileState.UNREADABLE, 0, type(error).__name__)
         if stat.S_ISDIR(info.st_mode):
             return None
         if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            return Entry(printable(path), FileState.UNSAFE_TYPE, 0, _type_word(info))
-        return Entry(printable(path), FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
+            return Entry(path, FileState.UNSAFE_TYPE, 0, _type_word(info))
+        return Entry(path, FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
 
     @contextmanager
     def _directory(self, parts: list[str]) -> Iterator[int]:
@@ -203,9 +199,7 @@ def hash_descriptor(handle: int, limit: int) -> tuple[str, int]:
 def printable(path: str) -> str:
     """A file name that is safe to store and show: undecodable bytes and control characters are escaped."""
     return "".join(
-        char
-        if char.isprintable() and not 0xD800 <= ord(char) <= 0xDFFF
-        else char.encode("unicode_escape").decode()
+        char if char.isprintable() and not 0xD800 <= ord(char) <= 0xDFFF else char.encode("unicode_escape").decode()
         for char in path
     )
 

@@ -66,9 +66,7 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
     trial_lock = _versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else None
     job_lock = _versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
     job_config = _document(folder, f"{base}/config.json")
-    documents = tuple(
-        document for document in (result, trial_lock, job_lock, job_config) if document is not None
-    )
+    documents = tuple(document for document in (result, trial_lock, job_lock, job_config) if document is not None)
     return HarborFacts(
         folders=folders,
         result=_without_unknown_version(result),
@@ -123,14 +121,10 @@ def _checks(
     if result.state == "ok":
         checks += _result_checks(result.content, task)
         checks += _config_checks("result.config", mapping(at(result.content, "config")), spec)
-        checks.append(
-            _mode_check("result.verifier_environment_mode", at(result.content, "verifier_environment_mode"))
-        )
+        checks.append(_mode_check("result.verifier_environment_mode", at(result.content, "verifier_environment_mode")))
     if trial_lock is not None and trial_lock.state == "ok":
         checks += _config_checks("lock", trial_lock.content, spec)
-        checks.append(
-            _mode_check("lock.verifier_mode", at(trial_lock.content, "verifier", "environment_mode"))
-        )
+        checks.append(_mode_check("lock.verifier_mode", at(trial_lock.content, "verifier", "environment_mode")))
     if job_lock.state == "ok":
         checks += _job_lock_checks(job_lock.content, spec)
     if job_config.state == "ok":
@@ -140,9 +134,7 @@ def _checks(
 
 def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
     names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
-    intervals = {name: _interval(result.get(key)) for name, key in PHASES.items()} | {
-        "trial": _interval(result)
-    }
+    intervals = {name: _interval(result.get(key)) for name, key in PHASES.items()} | {"trial": _interval(result)}
     return [
         Check("result.id", "integrity.trial_identity", _uuid(result.get("id")) is not None, "no UUID"),
         *(equal("result.task", "integrity.foreign_trial", task.get("name"), name) for name in names),
@@ -159,7 +151,8 @@ def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
     ]
 
 
-# Harbor 0.22.0 leaves what equals its own default out of the configs that it writes (measured; compatibility.md).
+# Harbor 0.22.0 leaves what equals its own default out of the configs that it writes (measured;
+# compatibility.md).
 # n_concurrent_trials has no entry: its default is 4, so a missing one is a difference.
 HARBOR_DEFAULTS: dict[str, Any] = {"install_only": False, "disable": False, "n_attempts": 1, "max_retries": 0}
 
@@ -234,9 +227,7 @@ def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> li
         equal(f"{where}.import_path", other, None, agent.get("import_path")),
         equal(f"{where}.version", other, at(spec, "harness", "agent_version"), kwargs.get("version")),
         equal(f"{where}.model", controls, f"openai/{at(spec, 'endpoint', 'model')}", agent.get("model_name")),
-        equal(
-            f"{where}.max_tokens", controls, expected.get("max_completion_tokens"), kwargs.get("max_tokens")
-        ),
+        equal(f"{where}.max_tokens", controls, expected.get("max_completion_tokens"), kwargs.get("max_tokens")),
         equal(
             f"{where}.step_limit",
             controls,
@@ -247,9 +238,7 @@ def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> li
         equal(f"{where}.load_trajectory", controls, None, agent.get("load_trajectory")),
         equal(f"{where}.mcp_servers", controls, [], agent.get("mcp_servers") or []),
         equal(f"{where}.skills", controls, [], agent.get("skills") or []),
-        same_number(
-            f"{where}.timeout", controls, at(spec, "limits", "agent_s"), agent.get("override_timeout_sec")
-        ),
+        same_number(f"{where}.timeout", controls, at(spec, "limits", "agent_s"), agent.get("override_timeout_sec")),
         same_number(
             f"{where}.setup_timeout",
             controls,

@@ -7,6 +7,7 @@ from evidence.clocks import moment
 from evidence.folder import FileState, Folder, UnsafePath, relative_parts
 from evidence.harbor import HarborFacts
 from evidence.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+from evidence.redactions import Redaction, read_redactions
 from runs.ownership_document import JournalDocument
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -81,17 +82,13 @@ def _opened_checks(observed: Observed, spec: dict[str, Any], trial: int) -> list
     return checks
 
 
-def _uuid_checks(
-    observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int
-) -> list[Check]:
+def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int) -> list[Check]:
     """All ids of the trial that were recorded anywhere are one id."""
     seen = {opened.trial_uuid for opened in observed.opened if opened.trial_uuid is not None}
     known = seen | _journaled_uuids(journal, trial)
     checks = [Check("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
     if harbor.trial_uuid is not None and known:
-        checks.append(
-            Check("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ")
-        )
+        checks.append(Check("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ"))
     return checks
 
 
@@ -99,9 +96,7 @@ def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
     if journal is None:
         return set()
     intents = (resource.intent for resource in journal.resources)
-    return {
-        intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None
-    }
+    return {intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None}
 
 
 def _journal_image_checks(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Check]:
@@ -122,23 +117,28 @@ def _journal_image_checks(journal: JournalDocument | None, spec: dict[str, Any],
 def _kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
     """Each kept file is byte for byte what the provider hashed when it copied it."""
     checks = []
+    redactions = read_redactions(folder)
     for transfer in observed.transfers:
         if transfer.kept is None:
             continue
         for path, file in kept_files(base, transfer):
             state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
-            held = state in (FileState.OK, FileState.EMPTY) and digest == file.sha256
+            original = _before_redaction(redactions.get(path), digest)
+            held = state in (FileState.OK, FileState.EMPTY) and original == file.sha256
             checks.append(Check(f"kept.{path}", "integrity.artifact_hash", held, state.value))
     return checks
+
+
+def _before_redaction(redaction: Redaction | None, digest: str | None) -> str | None:
+    """What a file's hash was before a known secret was removed from it, if it is still that scrubbed file."""
+    return redaction.original_sha256 if redaction is not None and redaction.sha256 == digest else digest
 
 
 def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
     """Paths, relative to the run's folder, of the files that a transfer kept; unsafe names are left out."""
     found = []
     for entry in transfer.entries:
-        path = (
-            f"{base}/{transfer.kept}" if entry.path in ("", ".") else f"{base}/{transfer.kept}/{entry.path}"
-        )
+        path = f"{base}/{transfer.kept}" if entry.path in ("", ".") else f"{base}/{transfer.kept}/{entry.path}"
         try:
             relative_parts(path)
         except UnsafePath:
@@ -150,15 +150,11 @@ def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
 def _verifier_input_check(observed: Observed) -> Check:
     """What the verifier was given was copied out of the agent's container, as it was."""
     downloads = [item for item in observed.transfers if item.role == AGENT and item.purpose == "artifact"]
-    uploads = [
-        item for item in observed.transfers if item.role == VERIFIER and item.purpose == "artifacts_in"
-    ]
+    uploads = [item for item in observed.transfers if item.role == VERIFIER and item.purpose == "artifacts_in"]
     whole = all(item.files <= len(item.entries) for item in (*downloads, *uploads))
     copied = {entry.sha256 for item in downloads for entry in item.entries}
     foreign = [entry for item in uploads for entry in item.entries if entry.sha256 not in copied]
-    return Check(
-        "verifier.input", "integrity.verifier_input", not (whole and foreign), f"{len(foreign)} differ"
-    )
+    return Check("verifier.input", "integrity.verifier_input", not (whole and foreign), f"{len(foreign)} differ")
 
 
 def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:
@@ -172,6 +168,4 @@ def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:
         if (read := folder.read(f"{base}/kept/verifier/{name}", limit=MAX_FILE_BYTES)).mtime is not None
     ]
     old = limit is not None and any(time is not None and time < limit for time in times)
-    return Check(
-        "reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container"
-    )
+    return Check("reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container")

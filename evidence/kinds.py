@@ -1,0 +1,66 @@
+"""What is this file of a run's folder? Kinds by place, and which of them a viewer may read.
+
+The first pattern that matches decides. Places are those of the run's folder; what the provider kept comes
+before
+Harbor's own copies, because Harbor rewrites its files.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`tail` says that of a file beyond the bound its end is kept, because a log's end tells most."""
+
+    name: str
+    title: str
+    pattern: str
+    tail: bool = False
+
+
+_TRIAL = r"trials/\d+"
+_JOB = rf"{_TRIAL}/job/[^/]+"
+KINDS = (
+    Kind("spec", "Spec", r"spec\.json"),
+    Kind("run_record", "Run record", r"run\.json"),
+    Kind("journal", "Ownership journal", r"journal\.json"),
+    Kind("ledger", "Gateway's ledger", r"ledger\.jsonl"),
+    Kind("redactions", "Record of redactions", r"evidence/redactions\.json"),
+    Kind("suite_result", "Suite result", r"evidence/suite\.json"),
+    Kind("provenance", "Provenance", r"evidence/provenance\.json"),
+    Kind("trajectory_index", "Index of the trajectory", rf"evidence/{_TRIAL}/trajectory\.index"),
+    Kind("supervision", "Supervisor's record", rf"{_TRIAL}/supervision\.json"),
+    Kind("observed", "Provider's record", rf"{_TRIAL}/observed\.jsonl"),
+    Kind("harness_config", "Config given to Harbor", rf"{_TRIAL}/config\.json"),
+    Kind("environment_plan", "Plan given to the provider", rf"{_TRIAL}/environment\.json"),
+    Kind("harness_log", "Harness log", rf"{_TRIAL}/harbor\.log", tail=True),
+    Kind("trajectory", "Trajectory (native)", rf"{_TRIAL}/kept/agent/mini-swe-agent\.trajectory\.json"),
+    Kind("reward", "Reward", rf"{_TRIAL}/kept/verifier/reward\.(json|txt)"),
+    Kind("verifier_output", "Verifier's output", rf"{_TRIAL}/kept/verifier/.*", tail=True),
+    Kind("agent_log", "Agent's log", rf"{_TRIAL}/kept/agent/.*", tail=True),
+    Kind("artifact", "Artifact", rf"{_TRIAL}/kept/.*"),
+    Kind("trajectory_atif", "Trajectory (ATIF)", rf"{_JOB}/agent/trajectory\.json"),
+    Kind("harbor_result", "Harbor's result", rf"{_JOB}/result\.json"),
+    Kind("harbor_lock", "Harbor's lock", rf"({_JOB}|{_TRIAL}/job)/lock\.json"),
+    Kind("harbor_config", "Harbor's config", rf"({_JOB}|{_TRIAL}/job)/config\.json"),
+    Kind("harbor_log", "Harbor's log", rf"{_TRIAL}/job/.*\.(log|txt)", tail=True),
+    Kind("harbor_copy", "Harbor's copy", rf"{_TRIAL}/job/.*"),
+    Kind("other", "Other", r".*", tail=True),
+)
+_COMPILED = tuple((re.compile(kind.pattern, re.DOTALL), kind) for kind in KINDS)
+TITLES = {kind.name: kind.title for kind in KINDS}
+PUBLIC = frozenset({"suite_result", "provenance"})
+# Inputs that the bundle's manifest already holds, what a cleanup deletes, and what only exists while it is
+# written.
+IGNORED = re.compile(r"(tasks|work)/.*|journal\.lock|(.*/)?\.[^/]*\.new")
+
+
+def kind_of(path: str) -> Kind:
+    return next(kind for pattern, kind in _COMPILED if pattern.fullmatch(path))
+
+
+def trial_of(path: str) -> int | None:
+    """The trial that a file belongs to, or None for a file of the whole run."""
+    found = re.match(r"(?:evidence/)?trials/(\d{1,5})/", path)
+    return int(found[1]) if found else None

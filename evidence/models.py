@@ -1,0 +1,83 @@
+"""Which evidence is there of a run? The register: one row per file that was kept, refused, or expected."""
+
+import secrets
+
+from django.db import models
+from django.db.models import Q
+
+from runs.models import Run
+
+
+class ArtifactState(models.TextChoices):
+    """What became of a file. Only the first three can be read; the others say why there is nothing to
+    read."""
+
+    OK = "ok", "Stored"
+    EMPTY = "empty", "Empty"
+    TRUNCATED_SOURCE = "truncated_source", "Only its end was kept"
+    MISSING = "missing", "Missing"
+    TOO_LARGE = "too_large", "Refused: too large"
+    UNREADABLE = "unreadable", "Unreadable"
+    UNSAFE_TYPE = "unsafe_type", "Refused: not a plain file"
+    QUARANTINED = "quarantined", "Quarantined: holds a known secret"
+    REMOVED = "removed", "Removed"
+
+
+READABLE = (ArtifactState.OK, ArtifactState.EMPTY, ArtifactState.TRUNCATED_SOURCE)
+
+
+def new_key() -> str:
+    """An unguessable public id; it says nothing about the run or the file."""
+    return secrets.token_hex(16)
+
+
+class Artifact(models.Model):
+    """One file of a run's evidence.
+
+    ``path`` is relative to the run's folder and printable. ``size`` in bytes and ``sha256`` are those of
+    what is
+    stored; ``source_size`` is the file's own when only a part was kept or nothing. ``redactions`` counts the
+    places where a known secret was removed before storing. ``stored`` is the name in the default storage.
+    """
+
+    key = models.CharField(max_length=32, unique=True, default=new_key, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifacts")
+    trial = models.PositiveSmallIntegerField(null=True, blank=True)
+    kind = models.CharField(max_length=32)
+    path = models.CharField(max_length=1024)
+    state = models.CharField(max_length=16, choices=ArtifactState)
+    public = models.BooleanField(default=False, help_text="Readable with the run; everything else is private")
+    size = models.PositiveBigIntegerField(default=0)
+    source_size = models.PositiveBigIntegerField(default=0)
+    sha256 = models.CharField(max_length=64, blank=True)
+    redactions = models.PositiveIntegerField(default=0)
+    note = models.CharField(max_length=200, blank=True)
+    stored = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["run", "trial", "path"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "path"], name="artifact_path_once"),
+            models.CheckConstraint(
+                condition=~Q(state__in=[state.value for state in READABLE]) | (~Q(sha256="") & ~Q(stored="")),
+                name="artifact_readable_is_stored",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in READABLE]) | Q(public=False),
+                name="artifact_public_is_readable",
+            ),
+        ]
+        indexes = [models.Index(fields=["run", "trial", "kind"], name="artifact_by_kind")]
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def readable(self) -> bool:
+        return self.state in READABLE
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]

@@ -1,0 +1,119 @@
+"""How is evidence kept and read again? In the default storage, hashed while written and while read."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import IO, Protocol
+
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+
+from evidence.models import Artifact
+
+CHUNK = 1024 * 1024
+
+
+class NotReadable(Exception):
+    """The file was refused, quarantined or removed; `state` says which."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class HashDiffers(Exception):
+    """What the storage holds is not what was registered. Nothing more of it is given out."""
+
+    code = "evidence.hash_differs"
+    sentence = "The stored file is not the one that was registered. It is not given out; look at the storage."
+
+
+class Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Hashing:
+    """A readable that hashes and counts what passes through."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int = CHUNK, /) -> bytes:
+        data = self._source.read(size)
+        self._digest.update(data)
+        self.size += len(data)
+        return data
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def save(artifact: Artifact, content: IO[bytes]) -> None:
+    """Store `content` (from its start) for an artifact; sets its `stored`, `size` and `sha256`, saves no
+    row."""
+    content.seek(0)
+    hashing = Hashing(content)
+    while hashing.read(CHUNK):
+        pass
+    content.seek(0)
+    artifact.size, artifact.sha256 = hashing.size, hashing.sha256
+    artifact.stored = default_storage.save(f"{artifact.run.key}/{artifact.key}", File(content))
+
+
+def delete(artifact: Artifact) -> None:
+    """Remove the stored bytes; the row stays and says so by its state."""
+    if artifact.stored:
+        default_storage.delete(artifact.stored)
+        artifact.stored = ""
+
+
+def open_stored(artifact: Artifact) -> IO[bytes]:
+    """The stored bytes, seekable. Raises NotReadable, or FileNotFoundError when the storage lost them."""
+    if not artifact.readable:
+        raise NotReadable(artifact.state)
+    stored: IO[bytes] = default_storage.open(artifact.stored, "rb")
+    return stored
+
+
+def chunks(artifact: Artifact) -> Iterator[bytes]:
+    """All bytes in pieces. The last piece comes only after the whole hash was found right; else
+    HashDiffers."""
+    digest = hashlib.sha256()
+    held = b""
+    with open_stored(artifact) as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+            if held:
+                yield held
+            held = piece
+    if digest.hexdigest() != artifact.sha256:
+        raise HashDiffers
+    if held:
+        yield held
+
+
+def verify(artifact: Artifact) -> bool:
+    """Whether the stored bytes are those that were registered; reads all of them."""
+    try:
+        with open_stored(artifact) as file:
+            hashing = Hashing(file)
+            while hashing.read(CHUNK):
+                pass
+    except OSError:
+        return False
+    return (hashing.sha256, hashing.size) == (artifact.sha256, artifact.size)
+
+
+def range_chunks(artifact: Artifact, start: int, end: int) -> Iterator[bytes]:
+    """Bytes `start` to before `end`. Raises HashDiffers before the first byte when the file is another
+    one."""
+    if not verify(artifact):
+        raise HashDiffers
+    with open_stored(artifact) as file:
+        file.seek(start)
+        left = end - start
+        while left > 0 and (piece := file.read(min(CHUNK, left))):
+            left -= len(piece)
+            yield piece

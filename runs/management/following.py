@@ -5,18 +5,16 @@ import time
 from collections.abc import Callable
 
 from django.contrib.auth.models import User
-from django.db import connection
 
 from runs import lifecycle
 from runs.management.run_words import count_strip, state_line
 from runs.models import Run
+from runs.patience import patiently
 
 POLL_S = 0.5
 
 
-def follow(
-    run: Run, *, user: User, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
-) -> Run:
+def follow(run: Run, *, user: User, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> Run:
     """Wait until ``run`` has ended, saying each change once; ends with the count strip.
 
     The first Ctrl-C cancels the run in the name of ``user``; the second one stops waiting.
@@ -41,5 +39,5 @@ def follow(
 
 
 def _again(run: Run) -> Run:
-    connection.close_if_unusable_or_obsolete()
-    return Run.objects.select_related("profile", "bundle", "endpoint", "worker").get(pk=run.pk)
+    related = ("profile", "bundle", "endpoint", "worker")
+    return patiently(lambda: Run.objects.select_related(*related).get(pk=run.pk))

@@ -1,0 +1,53 @@
+"""A database that restarts is waited for; everything else is not."""
+
+import pytest
+from django.db import IntegrityError, OperationalError, transaction
+
+from runs.models import Run
+from runs.patience import patiently
+
+
+class Flaky:
+    """Fails a number of times before it answers."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.calls = failures, 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise OperationalError("the server closed the connection")
+        return Run.objects.count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_act_is_tried_again_on_a_new_connection():
+    flaky, pauses = Flaky(3), list[float]()
+    assert patiently(flaky, sleep=pauses.append) == 0
+    assert flaky.calls == 4 and len(pauses) == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_patience_ends():
+    moments = iter(range(0, 1000, 25))
+    flaky = Flaky(1000)
+    with pytest.raises(OperationalError):
+        patiently(flaky, for_s=60, clock=lambda: float(next(moments)), sleep=lambda _: None)
+    assert flaky.calls == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_inside_a_transaction_is_not_repeated():
+    flaky = Flaky(1)
+    with pytest.raises(OperationalError), transaction.atomic():
+        patiently(flaky, sleep=lambda _: None)
+    assert flaky.calls == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_other_errors_are_not_waited_for():
+    def refused() -> None:
+        raise IntegrityError("no")
+
+    with pytest.raises(IntegrityError):
+        patiently(refused, sleep=lambda _: pytest.fail("it waited"))

@@ -74,9 +74,7 @@ def build_manifest(folder: Path, *, recipes: Recipes) -> JsonObject:
 
 def manifest_bytes(document: JsonObject) -> bytes:
     """The bytes of `manifest.json`: sorted and indented, so that a change reads well in a diff."""
-    return (
-        json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n"
-    ).encode()
+    return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
 def load_manifest(data: bytes) -> LoadedBundle:
@@ -91,9 +89,7 @@ def load_manifest(data: bytes) -> LoadedBundle:
     return LoadedBundle(model, document, canonical_sha256(document), sha256(data))
 
 
-def verify_bundle(
-    folder: Path, bundle: LoadedBundle, *, recipes: Recipes | None = None
-) -> list[Problem]:
+def verify_bundle(folder: Path, bundle: LoadedBundle, *, recipes: Recipes | None = None) -> list[Problem]:
     """Every difference between a manifest and what lies on disk now; links are never followed.
 
     With `recipes` those are compared too.
@@ -202,9 +198,7 @@ def _task_problems(task: JsonObject, path: str) -> Iterator[Problem]:
         if problem := names.file_path_problem(file_path, f"{path}.files[{index}].path"):
             yield problem
     if paths != sorted(set(paths)):
-        yield Problem(
-            f"{path}.files", "bad_bundle.not_ascending", "the files are not in the order of their paths"
-        )
+        yield Problem(f"{path}.files", "bad_bundle.not_ascending", "the files are not in the order of their paths")
         return
     yield from _hash_problems(task, files, path)
 
@@ -221,9 +215,7 @@ def _hash_problems(task: JsonObject, files: list[JsonObject], path: str) -> Iter
         return
     for field, value in expected.items():
         if task.get(field) != value:
-            yield Problem(
-                f"{path}.{field}", "bad_bundle.hash_mismatch", "it does not follow from the listed files"
-            )
+            yield Problem(f"{path}.{field}", "bad_bundle.hash_mismatch", "it does not follow from the listed files")
 
 
 def _file_differences(listed: Mapping[str, FileRecord], found: Mapping[str, FileRecord]) -> list[Problem]:
@@ -235,9 +227,7 @@ def _file_differences(listed: Mapping[str, FileRecord], found: Mapping[str, File
             case _, None:
                 problems.append(Problem(path, "bundle.file_missing", "the file of the manifest is missing"))
             case old, new if old != new:
-                problems.append(
-                    Problem(path, "bundle.file_changed", "the file is not the one of the manifest")
-                )
+                problems.append(Problem(path, "bundle.file_changed", "the file is not the one of the manifest"))
     return problems
 
 
@@ -245,15 +235,11 @@ def _unlisted_tasks(folder: Path, bundle: LoadedBundle) -> Iterator[Problem]:
     tasks = folder / "tasks"
     for entry in sorted(tasks.iterdir()) if tasks.is_dir() and not tasks.is_symlink() else []:
         if entry.name not in bundle.task_names:
-            yield Problem(
-                f"tasks/{ascii(entry.name)[1:-1]}", "bundle.task_added", "the task is not in the manifest"
-            )
+            yield Problem(f"tasks/{ascii(entry.name)[1:-1]}", "bundle.task_added", "the task is not in the manifest")
 
 
 def _recipe_problems(bundle: LoadedBundle, recipes: Recipes) -> Iterator[Problem]:
     images = bundle.manifest.images
     for role, image in (("agent", images.agent), ("verifier", images.verifier), ("gateway", images.gateway)):
         if role in recipes and recipes[role] != image.model_dump(exclude={"name"}):
-            yield Problem(
-                f"images.{role}", "bundle.recipe_differs", "the recipe is not the one of the manifest"
-            )
+            yield Problem(f"images.{role}", "bundle.recipe_differs", "the recipe is not the one of the manifest")

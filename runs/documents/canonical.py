@@ -8,7 +8,7 @@ from typing import cast
 
 from runs.documents.problems import Problem, path_of, raise_if, refuse
 
-type Json = None | bool | int | float | str | list[Json] | dict[str, Json]
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
 type JsonObject = dict[str, Json]
 
 MAX_DOCUMENT_BYTES = 256 * 1024
@@ -69,13 +69,9 @@ class _Object(dict[str, Json]):
 
 def _decoded(data: bytes, max_bytes: int) -> str:
     if len(data) > max_bytes:
-        raise refuse(
-            "json.too_large", f"the document has {len(data):,} bytes; at most {max_bytes:,} are read"
-        )
+        raise refuse("json.too_large", f"the document has {len(data):,} bytes; at most {max_bytes:,} are read")
     if data.startswith(_BOM):
-        raise refuse(
-            "json.byte_order_mark", "the document begins with a byte order mark; save it without one"
-        )
+        raise refuse("json.byte_order_mark", "the document begins with a byte order mark; save it without one")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -84,9 +80,7 @@ def _decoded(data: bytes, max_bytes: int) -> str:
 
 def _parsed(text: str) -> Json:
     try:
-        return cast(
-            Json, json.loads(text, object_pairs_hook=_object, parse_constant=float, parse_int=_integer)
-        )
+        return cast(Json, json.loads(text, object_pairs_hook=_object, parse_constant=float, parse_int=_integer))
     except json.JSONDecodeError as error:
         sentence = f"the document is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise refuse("json.syntax", sentence) from error
@@ -109,17 +103,11 @@ def _integer(digits: str) -> int:
 
 def _checked(value: Json) -> Json:
     problems: list[Problem] = []
-    items = 0
-    for location, found in walk(value):
-        items += 1
+    for items, (location, found) in enumerate(walk(value)):
         if len(location) > MAX_DEPTH - 1 and isinstance(found, (dict, list)):
-            raise refuse(
-                "json.too_deep", f"the document is nested deeper than {MAX_DEPTH} levels", path_of(location)
-            )
-        if items > MAX_ITEMS + 1:
-            raise refuse(
-                "json.too_many_items", f"the document has more than {MAX_ITEMS:,} members and elements"
-            )
+            raise refuse("json.too_deep", f"the document is nested deeper than {MAX_DEPTH} levels", path_of(location))
+        if items > MAX_ITEMS:
+            raise refuse("json.too_many_items", f"the document has more than {MAX_ITEMS:,} members and elements")
         problems.extend(_problems_at(location, found))
     raise_if(problems)
     return _plain(value)

@@ -54,9 +54,7 @@ def memory_problems(ceilings: Json, path: str) -> Iterator[Problem]:
         limits = as_object(as_object(ceilings).get(role))
         memory, writable = limits.get("memory_bytes"), writable_bytes(limits)
         if type(memory) is int and memory < writable + working_set:
-            sentence = (
-                f"{memory:,} bytes do not hold {writable:,} of writable paths and {working_set:,} to work in"
-            )
+            sentence = f"{memory:,} bytes do not hold {writable:,} of writable paths and {working_set:,} to work in"
             yield Problem(f"{path}.{role}.memory_bytes", "bad_bundle.memory_too_small", sentence)
 
 

@@ -17,6 +17,7 @@ from runs.documents.hostile import OUTPUT, RIGHT_ANSWER, Planting, forgeries, ho
 from runs.documents.problems import DocumentError, raise_if, refuse
 
 SCHEMA = "benchsite.certification/v1"
+RECORD_NAME = "certification.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ def _reward(name: str, data: bytes) -> int | None:
         document = load_json(data)
     except DocumentError:
         return None
-    match document:
-        case {"reward": 0 | 1 as reward} if len(document) == 1 and type(reward) is int:
-            return reward
-    return None
+    if not isinstance(document, dict) or list(document) != ["reward"]:
+        return None
+    reward = document["reward"]
+    return reward if type(reward) is int and reward in (0, 1) else None

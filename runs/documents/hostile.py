@@ -15,7 +15,11 @@ CONVENTION = "logs/artifacts"
 # Where a right answer is kept, in the output folder, when another thing takes its place.
 RIGHT_ANSWER = "right-answer"
 
-_REWARDS = {"reward.json": b'{"reward": 1}', "reward.txt": b"1\n", "result.json": b'{"verifier_result":{"rewards":{"reward":1}}}'}
+_REWARDS = {
+    "reward.json": b'{"reward": 1}',
+    "reward.txt": b"1\n",
+    "result.json": b'{"verifier_result":{"rewards":{"reward":1}}}',
+}
 # Names that Python, a shell or a test runner might load by itself, each with a program that claims success.
 _FORGED_PROGRAM = b"""import os, sys
 for folder in ("/logs/verifier", "../logs/verifier", "."):

@@ -21,9 +21,7 @@ MAX_PART = 100
 MAX_PATH = 240
 _TASK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._ ()-]*[A-Za-z0-9_()-])?")
-_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
-)
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 
 
 def task_name_problem(name: str, path: str = "") -> Problem | None:
@@ -31,9 +29,7 @@ def task_name_problem(name: str, path: str = "") -> Problem | None:
     if not name.isascii():
         return Problem(path, "name.not_ascii", "the name holds characters that are not ASCII")
     if len(name) > MAX_TASK_NAME:
-        return Problem(
-            path, "name.too_long", f"the name has {len(name)} characters; at most {MAX_TASK_NAME} are taken"
-        )
+        return Problem(path, "name.too_long", f"the name has {len(name)} characters; at most {MAX_TASK_NAME} are taken")
     if not _TASK.fullmatch(name):
         sentence = "the name is not made of lower-case letters, digits and inner hyphens"
         return Problem(path, "name.bad_form", sentence)
@@ -47,9 +43,7 @@ def file_path_problem(file: str, path: str = "") -> Problem | None:
     if not file.isascii():
         return Problem(path, "name.not_ascii", "the path holds characters that are not ASCII")
     if len(file) > MAX_PATH:
-        return Problem(
-            path, "name.too_long", f"the path has {len(file)} characters; at most {MAX_PATH} are taken"
-        )
+        return Problem(path, "name.too_long", f"the path has {len(file)} characters; at most {MAX_PATH} are taken")
     parts = file.split("/")
     if any(part in (".", "..") for part in parts) or file.startswith("/") or "\\" in file:
         return Problem(path, "name.outside", "the path leads outside the task")
@@ -71,9 +65,7 @@ def case_problems(paths: Iterable[str]) -> Iterator[Problem]:
         for end in range(1, len(parts) + 1):
             part = "/".join(parts[:end])
             if seen.setdefault(part.lower(), part) != part:
-                yield Problem(
-                    path, "name.case_only", "another path differs from it only in upper and lower case"
-                )
+                yield Problem(path, "name.case_only", "another path differs from it only in upper and lower case")
                 break
 
 

@@ -4,7 +4,6 @@ A folder of a bundle that has its own profile holds it as `profile.json`, bound 
 """
 
 import json
-import os
 from pathlib import Path
 
 from runs.documents.bundles import LoadedBundle, Recipes, build_manifest, load_manifest, manifest_bytes
@@ -85,4 +84,4 @@ def _differs(path: Path, data: bytes) -> bool:
 def _write(path: Path, data: bytes) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(data)
-    os.replace(partial, path)
+    partial.replace(path)

@@ -76,9 +76,7 @@ def path_of(location: Location) -> str:
 
 
 def _is_plain(key: str) -> bool:
-    return (
-        0 < len(key) <= _LONGEST_KEY and key.isascii() and key.replace("-", "_").replace("_", "a").isalnum()
-    )
+    return 0 < len(key) <= _LONGEST_KEY and key.isascii() and key.replace("-", "_").replace("_", "a").isalnum()
 
 
 def _quoted(key: str) -> str:

@@ -101,9 +101,7 @@ class ProfileV1(Closed):
     name: Literal["smoke", "scout", "deep"]
     description: Annotated[str, Field(min_length=1)]
     content_sha256: str
-    adapters: Annotated[
-        dict[Identifier, Annotated[Source | Image, Field(discriminator="kind")]], Field(min_length=1)
-    ]
+    adapters: Annotated[dict[Identifier, Annotated[Source | Image, Field(discriminator="kind")]], Field(min_length=1)]
     suites: Suites
 
 
@@ -133,9 +131,7 @@ def _named(problem: Problem) -> Problem:
     if path.startswith("suites[") and kind == "unknown_field":
         return Problem(path, "unknown_suite", f"there is no such suite; a v1 profile has {', '.join(SUITES)}")
     if path.endswith((".scoring", ".scoring.pass_rate_floor")) and kind == "missing_field":
-        return Problem(
-            path, "missing_scoring_policy", "the suite does not say from which pass rate it passes"
-        )
+        return Problem(path, "missing_scoring_policy", "the suite does not say from which pass rate it passes")
     return problem
 
 
@@ -162,16 +158,12 @@ def _undefined_adapters(suite: str, used: Json, defined: JsonObject) -> Iterator
     for index, name in enumerate(as_list(used)):
         if isinstance(name, str) and name not in defined:
             path = path_of(("suites", suite, "adapters", index))
-            yield Problem(
-                path, "bad_profile.undefined_adapter", "the profile defines no adapter of this name"
-            )
+            yield Problem(path, "bad_profile.undefined_adapter", "the profile defines no adapter of this name")
 
 
 def _bucket_problems(buckets: list[int], context: JsonObject) -> Iterator[Problem]:
     if buckets != sorted(set(buckets)):
-        yield Problem(
-            "suites.context.token_buckets", "bad_profile.not_ascending", "the buckets do not ascend"
-        )
+        yield Problem("suites.context.token_buckets", "bad_profile.not_ascending", "the buckets do not ascend")
     baseline = as_object(context.get("scoring")).get("baseline_bucket")
     if type(baseline) is int and baseline not in buckets:
         path = "suites.context.scoring.baseline_bucket"

@@ -106,9 +106,7 @@ class ProfileV2(Closed):
     name: Literal["environment-smoke"]
     description: Text
     content_sha256: Sha256
-    adapters: Annotated[
-        dict[Identifier, Annotated[Source | Image, Field(discriminator="kind")]], Field(min_length=1)
-    ]
+    adapters: Annotated[dict[Identifier, Annotated[Source | Image, Field(discriminator="kind")]], Field(min_length=1)]
     suites: Suites
 
 
@@ -139,11 +137,7 @@ def _named(problem: Problem) -> Problem:
     last = path.rpartition(".")[2]
     if path.startswith("adapters") and kind == "bad_format" and last in _MOVABLE:
         return Problem(path, *_MOVABLE[last])
-    if (
-        path.startswith("suites")
-        and kind == "unknown_field"
-        and (path.count(".") == 1 or path.startswith("suites["))
-    ):
+    if path.startswith("suites") and kind == "unknown_field" and (path.count(".") == 1 or path.startswith("suites[")):
         return Problem(path, "unknown_suite", f"there is no such suite; a v2 profile has exactly {SUITE}")
     if path == f"suites.{SUITE}.agent.name" and kind == "unexpected_value":
         return Problem(path, "unknown_agent", "the only agent is mini-swe-agent")
@@ -168,9 +162,7 @@ def _cross_problems(document: JsonObject) -> Iterator[Problem]:
     for index, name in enumerate(as_list(suite.get("adapters"))):
         if isinstance(name, str) and name not in defined:
             path = path_of(("suites", SUITE, "adapters", index))
-            yield Problem(
-                path, "bad_profile.undefined_adapter", "the profile defines no adapter of this name"
-            )
+            yield Problem(path, "bad_profile.undefined_adapter", "the profile defines no adapter of this name")
     yield from _time_problems(suite)
 
 
@@ -178,9 +170,7 @@ def _repeated(suite: JsonObject, field: str) -> Iterator[Problem]:
     seen: list[Json] = []
     for index, value in enumerate(as_list(suite.get(field))):
         if value in seen:
-            yield Problem(
-                path_of(("suites", SUITE, field, index)), "bad_profile.repeated", "it stands here twice"
-            )
+            yield Problem(path_of(("suites", SUITE, field, index)), "bad_profile.repeated", "it stands here twice")
         seen.append(value)
 
 

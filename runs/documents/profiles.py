@@ -33,7 +33,9 @@ class LoadedProfile:
         """A sentence for people, or empty."""
         if self.is_runnable:
             return ""
-        return f"The suites {', '.join(self.suites)} of this profile are not installed here; it can be shown, not started."
+        return (
+            f"The suites {', '.join(self.suites)} of this profile are not installed here; it can be shown, not started."
+        )
 
 
 def load_profile(data: bytes) -> LoadedProfile:

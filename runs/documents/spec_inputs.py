@@ -64,9 +64,7 @@ def bundle_problems(profile: ProfileV2, bundle: LoadedBundle) -> Iterator[Proble
             path = f"suites.environment.cases[{index}]"
             yield Problem(path, "spec.unknown_task", "the bundle has no task of this name")
     if suite.agent.version != manifest.agent.version:
-        yield Problem(
-            "bundle.agent.version", "spec.agent_mismatch", "profile and bundle lock different agents"
-        )
+        yield Problem("bundle.agent.version", "spec.agent_mismatch", "profile and bundle lock different agents")
 
 
 def harness_problems(bundle: LoadedBundle, harness: HarnessIdentity) -> Iterator[Problem]:
@@ -78,9 +76,7 @@ def harness_problems(bundle: LoadedBundle, harness: HarnessIdentity) -> Iterator
             )
     agent = bundle.manifest.agent
     if (harness.agent, harness.agent_version) != (agent.name, agent.version):
-        yield Problem(
-            "harness.agent_version", "spec.agent_mismatch", "the harness has another agent than the bundle"
-        )
+        yield Problem("harness.agent_version", "spec.agent_mismatch", "the harness has another agent than the bundle")
 
 
 def image_problems(bundle: LoadedBundle, images: Mapping[str, ImageIdentity]) -> Iterator[Problem]:
@@ -88,13 +84,9 @@ def image_problems(bundle: LoadedBundle, images: Mapping[str, ImageIdentity]) ->
     recipes = {role: getattr(bundle.manifest.images, role).recipe_sha256 for role in ROLES}
     for role in ROLES:
         if role not in images:
-            yield Problem(
-                f"images.{role}", "spec.no_image", "the worker has no such image; run manage.py prepare"
-            )
+            yield Problem(f"images.{role}", "spec.no_image", "the worker has no such image; run manage.py prepare")
         elif not _IMAGE_ID.fullmatch(images[role].image_id):
-            yield Problem(
-                f"images.{role}", "mutable_image", "the image is not given by its id sha256:<64 digits>"
-            )
+            yield Problem(f"images.{role}", "mutable_image", "the image is not given by its id sha256:<64 digits>")
         elif images[role].recipe_sha256 != recipes[role]:
             sentence = "the image was built from another recipe than the bundle's; run manage.py prepare"
             yield Problem(f"images.{role}", "spec.recipe_mismatch", sentence)

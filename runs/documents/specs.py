@@ -151,9 +151,7 @@ def phase_seconds(trial_s: int, phases: Phases) -> dict[str, int]:
 def _spec(document: JsonObject) -> Spec:
     data = canonical_bytes(document)
     if len(data) > MAX_SPEC_BYTES:
-        raise refuse(
-            "spec.too_large", f"the spec has {len(data):,} bytes; at most {MAX_SPEC_BYTES:,} are taken"
-        )
+        raise refuse("spec.too_large", f"the spec has {len(data):,} bytes; at most {MAX_SPEC_BYTES:,} are taken")
     return Spec(document, data, sha256(data))
 
 
@@ -167,9 +165,7 @@ def _narrowing_problems(suite: Environment, narrowing: Narrowing) -> Iterator[Pr
     seen: set[str] = set()
     for index, name in enumerate(narrowing.tasks or ()):
         if name not in suite.cases:
-            yield Problem(
-                f"tasks[{index}]", "spec.task_not_in_profile", "the profile has no task of this name"
-            )
+            yield Problem(f"tasks[{index}]", "spec.task_not_in_profile", "the profile has no task of this name")
         elif name in seen:
             yield Problem(f"tasks[{index}]", "spec.task_repeated", "the task is chosen twice")
         seen.add(name)

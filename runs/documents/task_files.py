@@ -107,9 +107,7 @@ def _path_problems(path: str) -> Iterator[Problem]:
     elif parts[0] == "steps":
         yield Problem(shown, "task.multi_step", "a task has exactly one step")
     elif path == "tests/test.bat" or (parts[0] not in _TOP_FOLDERS and path not in _TOP_FILES):
-        yield Problem(
-            shown, "task.unknown_file", "a task has task.toml, instruction.md, environment/ and tests/"
-        )
+        yield Problem(shown, "task.unknown_file", "a task has task.toml, instruction.md, environment/ and tests/")
     elif problem := names.file_path_problem(path, shown):
         yield problem
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from runs.documents.canonical import Json, as_object, walk
 from runs.documents.closed import Closed, Text, validate
-from runs.documents.problems import Location, Problem, path_of
+from runs.documents.problems import Problem, path_of
 
 AGENT_IMAGE = "benchsite-agent"
 VERIFIER_IMAGE = "benchsite-verifier"
@@ -135,7 +135,7 @@ def parse(data: bytes) -> tuple[TaskToml | None, list[Problem]]:
     document, problems = _loaded(data)
     if document is None:
         return None, problems
-    model, found = validate(TaskToml, document, prefix="task", relocate=_as_written)
+    model, found = validate(TaskToml, document, prefix="task")
     by_name = list(_forbidden(document))
     named = {problem.path for problem in by_name}
     rest = [_named(problem) for problem in found if problem.path not in named]
@@ -159,10 +159,6 @@ def _loaded(data: bytes) -> tuple[Json, list[Problem]]:
         return None, [Problem("", "task.bad_toml", "task.toml is not TOML, or a key stands in it twice")]
 
 
-def _as_written(location: Location) -> Location:
-    return location
-
-
 def _forbidden(document: Json) -> Iterator[Problem]:
     for location, _ in walk(document):
         key = location[-1] if location else None
@@ -181,9 +177,7 @@ def _named(problem: Problem) -> Problem:
 def _templates(document: Json) -> Iterator[Problem]:
     for location, value in walk(document):
         if isinstance(value, str) and "${" in value:
-            yield Problem(
-                path_of(location), "task.host_variable", "a variable of the host is never put into a task"
-            )
+            yield Problem(path_of(location), "task.host_variable", "a variable of the host is never put into a task")
 
 
 def _artifact_problems(artifacts: Json) -> Iterator[Problem]:
@@ -201,15 +195,9 @@ def _source_problems(source: str, path: str, earlier: list[str]) -> Iterator[Pro
     parts = source.split("/")
     if parts[:2] != ["", "app"] or len(parts) < 3 or not all(_is_plain(part) for part in parts[1:]):
         yield Problem(path, "task.artifact_source", f"the source is not a plain path below {AGENT_WORKDIR}")
-    elif any(
-        f"{source}/".startswith(f"{other}/") or f"{other}/".startswith(f"{source}/") for other in earlier
-    ):
+    elif any(f"{source}/".startswith(f"{other}/") or f"{other}/".startswith(f"{source}/") for other in earlier):
         yield Problem(path, "task.artifact_overlap", "the source overlaps another one")
 
 
 def _is_plain(part: str) -> bool:
-    return (
-        part.isascii()
-        and part.replace("-", "a").replace("_", "a").replace(".", "a").isalnum()
-        and part[0] != "."
-    )
+    return part.isascii() and part.replace("-", "a").replace("_", "a").replace(".", "a").isalnum() and part[0] != "."

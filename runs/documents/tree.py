@@ -59,9 +59,7 @@ def read_tree(root: Path) -> Tree:
 
 def _read_folder(descriptor: int, prefix: str, tree: Tree) -> None:
     if prefix.count("/") > MAX_LEVELS:
-        tree.problems.append(
-            Problem(prefix.rstrip("/"), "tree.too_deep", f"more than {MAX_LEVELS} levels of folders")
-        )
+        tree.problems.append(Problem(prefix.rstrip("/"), "tree.too_deep", f"more than {MAX_LEVELS} levels of folders"))
         return
     names = sorted(os.listdir(descriptor))
     if not names and prefix:
@@ -81,9 +79,7 @@ def _read_entry(parent: int, name: str, path: str, tree: Tree) -> Iterator[Probl
     elif stat.S_ISLNK(mode):
         yield Problem(_shown(path), "tree.symlink", "a symbolic link stands where a file or folder should")
     elif not stat.S_ISREG(mode):
-        yield Problem(
-            _shown(path), "tree.special_file", "a device, pipe or socket stands where a file should"
-        )
+        yield Problem(_shown(path), "tree.special_file", "a device, pipe or socket stands where a file should")
     elif len(tree.files) >= MAX_FILES:
         yield Problem(_shown(path), "tree.too_many_files", f"there are more than {MAX_FILES} files")
     else:
@@ -98,9 +94,7 @@ def _read_file(parent: int, name: str, path: str, tree: Tree) -> Iterator[Proble
     if len(data) > MAX_FILE_BYTES:
         yield Problem(_shown(path), "tree.oversize", f"the file is larger than {MAX_FILE_BYTES:,} bytes")
     elif tree.size > MAX_TREE_BYTES:
-        yield Problem(
-            _shown(path), "tree.oversize", f"the files together are larger than {MAX_TREE_BYTES:,} bytes"
-        )
+        yield Problem(_shown(path), "tree.oversize", f"the files together are larger than {MAX_TREE_BYTES:,} bytes")
     else:
         tree.files[path] = data
 

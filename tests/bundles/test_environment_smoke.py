@@ -59,7 +59,9 @@ def test_the_instruction_names_every_file_that_the_verifier_reads(task):
     folder = ENVIRONMENT_SMOKE / "tasks" / task
     instruction = (folder / "instruction.md").read_text()
     program = (folder / "tests/verify.py").read_text()
-    read = {word.strip("\"'") for word in program.replace(",", " ").replace(")", " ").split() if word.endswith(('.json"',))}
+    read = {
+        word.strip("\"'") for word in program.replace(",", " ").replace(")", " ").split() if word.endswith(('.json"',))
+    }
     read -= {path.name for path in files(folder / "environment")}
     assert read
     for name in read:

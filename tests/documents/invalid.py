@@ -55,7 +55,12 @@ PROFILE_V2 = [
     _field((*SUITE, "cases"), ["a", "b", "c", "d"], "bad_profile.too_long"),
     _field((*SUITE, "cases"), "ledger-totals", "bad_profile.wrong_type"),
     _field((*SUITE, "cases"), {"a": 1}, "bad_profile.wrong_type", name="cases is an object"),
-    Case("a case twice", put(*SUITE, "cases", value=["a", "b", "a"]), "bad_profile.repeated", "suites.environment.cases[2]"),
+    Case(
+        "a case twice",
+        put(*SUITE, "cases", value=["a", "b", "a"]),
+        "bad_profile.repeated",
+        "suites.environment.cases[2]",
+    ),
     *[
         Case(f"case named {label}", put(*SUITE, "cases", 1, value=name), code, "suites.environment.cases[1]")
         for label, name, code in [
@@ -88,10 +93,18 @@ PROFILE_V2 = [
     _field((*SUITE, "requirements", "gpu"), 1, "bad_profile.unknown_field"),
     _field((*SUITE, "requirements", "min_free_disk_bytes"), -1, "bad_profile.below_minimum"),
     _field((*SUITE, "requirements", "container_required"), 1, "bad_profile.wrong_type"),
-    Case("an adapter nobody defined", put(*SUITE, "adapters", 0, value="ghost"), "bad_profile.undefined_adapter",
-         "suites.environment.adapters[0]"),
-    Case("an adapter twice", put(*SUITE, "adapters", value=["harbor", "harbor"]), "bad_profile.repeated",
-         "suites.environment.adapters[1]"),
+    Case(
+        "an adapter nobody defined",
+        put(*SUITE, "adapters", 0, value="ghost"),
+        "bad_profile.undefined_adapter",
+        "suites.environment.adapters[0]",
+    ),
+    Case(
+        "an adapter twice",
+        put(*SUITE, "adapters", value=["harbor", "harbor"]),
+        "bad_profile.repeated",
+        "suites.environment.adapters[1]",
+    ),
     _field((*SUITE, "agent", "name"), "oracle", "unknown_agent"),
     _field((*SUITE, "agent", "name"), 1, "unknown_agent"),
     _field((*SUITE, "agent", "version"), "latest", "bad_profile.bad_format"),
@@ -117,13 +130,23 @@ PROFILE_V2 = [
     _missing("name"),
     _missing("description"),
     _missing("content_sha256"),
-    Case("no adapters", both(drop("adapters"), put(*SUITE, "adapters", value=[])), "bad_profile.missing_field", "adapters"),
+    Case(
+        "no adapters",
+        both(drop("adapters"), put(*SUITE, "adapters", value=[])),
+        "bad_profile.missing_field",
+        "adapters",
+    ),
     _field(("name",), "smoke", "bad_profile.unexpected_value"),
     _field(("name",), 2, "bad_profile.unexpected_value"),
     _field(("description",), "", "bad_profile.empty"),
     _field(("description",), "x" * 2001, "bad_profile.too_long", name="a long description"),
     _field(("notes",), "x", "bad_profile.unknown_field"),
-    Case("no adapter at all", both(put("adapters", value={}), put(*SUITE, "adapters", value=[])), "bad_profile.empty", "adapters"),
+    Case(
+        "no adapter at all",
+        both(put("adapters", value={}), put(*SUITE, "adapters", value=[])),
+        "bad_profile.empty",
+        "adapters",
+    ),
     _field(("adapters", "harbor", "revision"), "main", "mutable_adapter"),
     _field(("adapters", "harbor", "revision"), "v0.22.0", "mutable_adapter"),
     _field(("adapters", "harbor", "revision"), "5c364a5", "mutable_adapter", name="a short commit"),
@@ -134,13 +157,31 @@ PROFILE_V2 = [
     _field(("adapters", "harbor", "branch"), "main", "bad_profile.unknown_field"),
     _field(("adapters", "harbor", "kind"), "zip", "bad_profile.unexpected_value"),
     Case("an adapter without a kind", put("adapters", "x", value={}), "bad_profile.missing_field", "adapters.x.kind"),
-    Case("an image by tag", put("adapters", "x", value={"kind": "image", "image": "base:3.12"}), "mutable_image", "adapters.x.image"),
-    Case("an image by latest", put("adapters", "y", value={"kind": "image", "image": "base"}), "mutable_image", "adapters.y.image"),
-    Case("an image by short digest", put("adapters", "z", value={"kind": "image", "image": "base@sha256:abc"}), "mutable_image",
-         "adapters.z.image"),
-    Case("an adapter with a bad name", put("adapters", "A B", value={"kind": "image", "image": IMAGE}), "bad_profile.bad_format",
-         'adapters["A B"]'),
-]  # fmt: skip
+    Case(
+        "an image by tag",
+        put("adapters", "x", value={"kind": "image", "image": "base:3.12"}),
+        "mutable_image",
+        "adapters.x.image",
+    ),
+    Case(
+        "an image by latest",
+        put("adapters", "y", value={"kind": "image", "image": "base"}),
+        "mutable_image",
+        "adapters.y.image",
+    ),
+    Case(
+        "an image by short digest",
+        put("adapters", "z", value={"kind": "image", "image": "base@sha256:abc"}),
+        "mutable_image",
+        "adapters.z.image",
+    ),
+    Case(
+        "an adapter with a bad name",
+        put("adapters", "A B", value={"kind": "image", "image": IMAGE}),
+        "bad_profile.bad_format",
+        'adapters["A B"]',
+    ),
+]
 
 PROFILE_V1 = [
     _field(("name",), "environment-smoke", "bad_profile.unexpected_value"),
@@ -150,22 +191,42 @@ PROFILE_V1 = [
     _missing("suites", "swe"),
     _missing("suites", "context", "scoring", code="missing_scoring_policy"),
     _missing("suites", "agentic", "scoring", "pass_rate_floor", code="missing_scoring_policy"),
-    Case("an empty scoring", put("suites", "swe", "scoring", value={}), "missing_scoring_policy",
-         "suites.swe.scoring.pass_rate_floor"),
+    Case(
+        "an empty scoring",
+        put("suites", "swe", "scoring", value={}),
+        "missing_scoring_policy",
+        "suites.swe.scoring.pass_rate_floor",
+    ),
     _field((*CONTEXT, "scoring", "pass_rate_floor"), 2, "bad_profile.above_maximum"),
     _field((*CONTEXT, "scoring", "pass_rate_floor"), False, "bad_profile.boolean_as_number"),
     _field((*CONTEXT, "scoring", "baseline_bucket"), 9000, "bad_profile.unknown_bucket"),
     _field((*CONTEXT, "scoring", "max_relative_drop"), 1.2, "bad_profile.above_maximum"),
     _field((*CONTEXT, "token_buckets"), [32768, 8192], "bad_profile.not_ascending"),
     _field((*CONTEXT, "token_buckets"), [8192, 8192], "bad_profile.not_ascending"),
-    Case("a tiny bucket", put(*CONTEXT, "token_buckets", value=[127, 8192]), "bad_profile.below_minimum",
-         "suites.context.token_buckets[0]"),
-    Case("a huge bucket", put(*CONTEXT, "token_buckets", value=[8192, 1048577]), "bad_profile.above_maximum",
-         "suites.context.token_buckets[1]"),
-    Case("a boolean bucket", put(*CONTEXT, "token_buckets", value=[True]), "bad_profile.boolean_as_number",
-         "suites.context.token_buckets[0]"),
-    Case("a position outside", put(*CONTEXT, "positions", value=[1.1]), "bad_profile.above_maximum",
-         "suites.context.positions[0]"),
+    Case(
+        "a tiny bucket",
+        put(*CONTEXT, "token_buckets", value=[127, 8192]),
+        "bad_profile.below_minimum",
+        "suites.context.token_buckets[0]",
+    ),
+    Case(
+        "a huge bucket",
+        put(*CONTEXT, "token_buckets", value=[8192, 1048577]),
+        "bad_profile.above_maximum",
+        "suites.context.token_buckets[1]",
+    ),
+    Case(
+        "a boolean bucket",
+        put(*CONTEXT, "token_buckets", value=[True]),
+        "bad_profile.boolean_as_number",
+        "suites.context.token_buckets[0]",
+    ),
+    Case(
+        "a position outside",
+        put(*CONTEXT, "positions", value=[1.1]),
+        "bad_profile.above_maximum",
+        "suites.context.positions[0]",
+    ),
     _field((*CONTEXT, "positions"), [], "bad_profile.empty"),
     _field((*CONTEXT, "output_headroom_tokens"), 65537, "bad_profile.above_maximum"),
     _field((*CONTEXT, "max_steps"), 3, "bad_profile.unknown_field"),
@@ -175,8 +236,12 @@ PROFILE_V1 = [
     _field((*CONTEXT, "timeout_s"), 604801, "bad_profile.above_maximum"),
     _field((*CONTEXT, "cases"), [], "bad_profile.empty"),
     _field((*CONTEXT, "requirements"), None, "bad_profile.wrong_type"),
-    Case("an adapter nobody defined", put("suites", "swe", "adapters", value=["ghost"]), "bad_profile.undefined_adapter",
-         "suites.swe.adapters[0]"),
+    Case(
+        "an adapter nobody defined",
+        put("suites", "swe", "adapters", value=["ghost"]),
+        "bad_profile.undefined_adapter",
+        "suites.swe.adapters[0]",
+    ),
     _field(("suites", "agentic", "max_steps"), 1001, "bad_profile.above_maximum"),
     _field(("suites", "agentic", "max_completion_tokens"), 65537, "bad_profile.above_maximum"),
     _field(("suites", "agentic", "instance_limit"), 5, "bad_profile.unknown_field"),
@@ -189,10 +254,12 @@ PROFILE_V1 = [
     _field(("adapters", "ruler", "tag"), "v1", "bad_profile.unknown_field"),
     _missing("adapters", "ruler", "revision"),
     _field(("adapters", "worker-base", "image"), "python:3.12", "mutable_image"),
-    _field(("adapters", "worker-base", "image"), "python@sha256:" + "A" * 64, "mutable_image", name="upper-case digest"),
+    _field(
+        ("adapters", "worker-base", "image"), "python@sha256:" + "A" * 64, "mutable_image", name="upper-case digest"
+    ),
     _field(("adapters", "worker-base", "revision"), HEX, "bad_profile.unknown_field"),
     _field(("adapters", "mrcr", "kind"), "zip", "bad_profile.unexpected_value"),
-]  # fmt: skip
+]
 
 ENDPOINT = [
     _field(("base_url",), "http://u:SENTINEL@h.example/v1", "endpoint.user_info"),
@@ -223,7 +290,9 @@ ENDPOINT = [
         _field(("base_url",), f"http://{host}:8000/v1", "endpoint.loopback_without_route")
         for host in ("127.0.0.1", "localhost", "[::1]", "127.9.9.9", "a.localhost", "0.0.0.0", "LocalHost")
     ],
-    Case("host-gateway to another host", put("route", value="host-gateway"), "endpoint.route_without_loopback", "route"),
+    Case(
+        "host-gateway to another host", put("route", value="host-gateway"), "endpoint.route_without_loopback", "route"
+    ),
     _field(("route",), "proxy", "bad_endpoint.unexpected_value"),
     _missing("route", code="bad_endpoint.missing_field"),
     _field(("model",), "", "bad_endpoint.bad_format"),
@@ -237,13 +306,30 @@ ENDPOINT = [
     _field(("credential", "name"), "DJANGO_SETTINGS_MODULE", "endpoint.reserved_variable"),
     _field(("credential", "name"), "BENCHSITE_SECRET_KEY", "endpoint.reserved_variable"),
     _field(("credential", "value"), "x", "bad_endpoint.unknown_field"),
-    Case("a relative file", put("credential", value={"kind": "file", "name": "key.txt"}), "bad_endpoint.bad_format",
-         "credential.name"),
-    Case("a file above", put("credential", value={"kind": "file", "name": "/a/../b"}), "bad_endpoint.bad_format",
-         "credential.name"),
-    Case("a name for none", put("credential", value={"kind": "none", "name": "X"}), "bad_endpoint.wrong_type",
-         "credential.name"),
-    Case("a control nobody knows", put("controls", value=["max_tokens", "magic"]), "bad_endpoint.unexpected_value", "controls[1]"),
+    Case(
+        "a relative file",
+        put("credential", value={"kind": "file", "name": "key.txt"}),
+        "bad_endpoint.bad_format",
+        "credential.name",
+    ),
+    Case(
+        "a file above",
+        put("credential", value={"kind": "file", "name": "/a/../b"}),
+        "bad_endpoint.bad_format",
+        "credential.name",
+    ),
+    Case(
+        "a name for none",
+        put("credential", value={"kind": "none", "name": "X"}),
+        "bad_endpoint.wrong_type",
+        "credential.name",
+    ),
+    Case(
+        "a control nobody knows",
+        put("controls", value=["max_tokens", "magic"]),
+        "bad_endpoint.unexpected_value",
+        "controls[1]",
+    ),
     Case("a control twice", put("controls", value=["seed", "seed"]), "bad_endpoint.repeated", "controls[1]"),
     _field(("controls",), "max_tokens", "bad_endpoint.wrong_type"),
     _field(("request_timeout_s",), 601, "bad_endpoint.above_maximum"),
@@ -252,7 +338,7 @@ ENDPOINT = [
     _field(("headers",), {}, "bad_endpoint.unknown_field"),
     _field(("name",), "Local Model", "bad_endpoint.bad_format"),
     _field(("schema",), "benchsite.endpoint/v2", "unknown_schema"),
-]  # fmt: skip
+]
 
 ROLE = ("ceilings", "agent")
 TASK = ("tasks", 0)
@@ -263,8 +349,12 @@ MANIFEST = [
     _field(("revision",), True, "bad_bundle.boolean_as_number"),
     _field(("reviewed",), True, "bad_bundle.unknown_field"),
     _missing("images", "gateway", code="bad_bundle.missing_field"),
-    _field(("images", "probe"), {"name": "benchsite-probe", "recipe_sha256": HEX, "content_sha256": HEX},
-           "bad_bundle.unknown_field", name="a fourth role"),
+    _field(
+        ("images", "probe"),
+        {"name": "benchsite-probe", "recipe_sha256": HEX, "content_sha256": HEX},
+        "bad_bundle.unknown_field",
+        name="a fourth role",
+    ),
     _field(("images", "agent", "name"), "benchsite-verifier", "bad_bundle.image_name"),
     _field(("images", "agent", "recipe_sha256"), "latest", "bad_bundle.bad_format"),
     _field(("images", "agent", "image_id"), f"sha256:{HEX}", "bad_bundle.unknown_field"),
@@ -281,19 +371,39 @@ MANIFEST = [
     _field((*ROLE, "pids"), 4, "bad_bundle.below_minimum"),
     _field((*ROLE, "nofile"), 70000, "bad_bundle.above_maximum"),
     _field((*ROLE, "gpus"), 1, "bad_bundle.unknown_field"),
-    Case("a writable path above", put(*ROLE, "tmpfs", value={"/a/../b": 1 << 20}), "bad_bundle.bad_format",
-         'ceilings.agent.tmpfs["/a/../b"]'),
-    Case("a tiny writable path", put(*ROLE, "tmpfs", value={"/app": 10}), "bad_bundle.below_minimum",
-         'ceilings.agent.tmpfs["/app"]'),
+    Case(
+        "a writable path above",
+        put(*ROLE, "tmpfs", value={"/a/../b": 1 << 20}),
+        "bad_bundle.bad_format",
+        'ceilings.agent.tmpfs["/a/../b"]',
+    ),
+    Case(
+        "a tiny writable path",
+        put(*ROLE, "tmpfs", value={"/app": 10}),
+        "bad_bundle.below_minimum",
+        'ceilings.agent.tmpfs["/app"]',
+    ),
     _field(("ceilings", "download_bytes"), 1, "bad_bundle.above_maximum"),
     _field(("ceilings", "phases", "agent_s"), 0, "bad_bundle.below_minimum"),
     _missing("ceilings", "phases", code="bad_bundle.missing_field"),
     _field(("ceilings", "overhead_s"), 10, "bad_bundle.below_minimum"),
     _field(("tasks",), [], "bad_bundle.empty"),
     Case("a task's checksum", put(*TASK, "checksum", value=HEX), "bad_bundle.hash_mismatch", "tasks[0].checksum"),
-    Case("a task's file hash", put(*TASK, "files_sha256", value=HEX), "bad_bundle.hash_mismatch", "tasks[0].files_sha256"),
-    Case("a negative size", put(*TASK, "files", 0, "size", value=-1), "bad_bundle.below_minimum", "tasks[0].files[0].size"),
-    Case("a listed link", put(*TASK, "files", 0, "link", value="/etc"), "bad_bundle.unknown_field", "tasks[0].files[0].link"),
+    Case(
+        "a task's file hash", put(*TASK, "files_sha256", value=HEX), "bad_bundle.hash_mismatch", "tasks[0].files_sha256"
+    ),
+    Case(
+        "a negative size",
+        put(*TASK, "files", 0, "size", value=-1),
+        "bad_bundle.below_minimum",
+        "tasks[0].files[0].size",
+    ),
+    Case(
+        "a listed link",
+        put(*TASK, "files", 0, "link", value="/etc"),
+        "bad_bundle.unknown_field",
+        "tasks[0].files[0].link",
+    ),
     Case("a task without artifacts", put(*TASK, "artifacts", value=[]), "bad_bundle.empty", "tasks[0].artifacts"),
     Case("a task named CON", put(*TASK, "name", value="con"), "name.reserved", "tasks[0].name"),
-]  # fmt: skip
+]

@@ -37,20 +37,38 @@ def test_a_loopback_address_needs_the_declared_route_and_is_never_rewritten(url)
 
 @pytest.mark.parametrize(
     "host",
-    ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "::ffff:127.0.0.1", "127.0.0.1", "::1", "localhost.", "x.localhost"],
+    [
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "::ffff:127.0.0.1",
+        "127.0.0.1",
+        "::1",
+        "localhost.",
+        "x.localhost",
+    ],
 )
 def test_loopback_is_seen_however_it_is_written(host):
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["models.example", "10.0.0.7", "localhost.example", "fd00::1", "128.0.0.1", "my-localhost"])
+@pytest.mark.parametrize(
+    "host", ["models.example", "10.0.0.7", "localhost.example", "fd00::1", "128.0.0.1", "my-localhost"]
+)
 def test_other_hosts_are_no_loopback(host):
     assert not is_loopback(host)
 
 
 @pytest.mark.parametrize(
     "url",
-    ["https://models.example/v1", "http://10.0.0.7:8000/v1", "http://[fd00::1]:8000/v1", "https://models.example", "http://gpu-box:8000/api/v1"],
+    [
+        "https://models.example/v1",
+        "http://10.0.0.7:8000/v1",
+        "http://[fd00::1]:8000/v1",
+        "https://models.example",
+        "http://gpu-box:8000/api/v1",
+    ],
 )
 def test_plain_urls_are_taken_as_they_stand(url):
     assert loaded(base_url=url).record.base_url == url
@@ -86,7 +104,9 @@ def test_a_credential_in_plain_text_is_found_and_not_shown(document, path):
     assert "SENTINEL" not in problems[0].sentence
 
 
-@pytest.mark.parametrize("text", ["task-ledger-totals", "disk-space-is-low", "https://models.example/v1", "a" * 64, "basic arithmetic"])
+@pytest.mark.parametrize(
+    "text", ["task-ledger-totals", "disk-space-is-low", "https://models.example/v1", "a" * 64, "basic arithmetic"]
+)
 def test_ordinary_text_is_not_taken_for_a_credential(text):
     assert not looks_like_credential(text)
 
@@ -118,7 +138,12 @@ def test_every_problem_of_a_record_is_told_at_once():
     broken = {**samples.endpoint(), "base_url": "ftp://x", "model": "", "controls": ["magic"], "credential": {}}
     with pytest.raises(DocumentError) as caught:
         load_endpoint(canonical_bytes(broken))
-    assert {problem.path for problem in caught.value.problems} == {"base_url", "model", "controls[0]", "credential.kind"}
+    assert {problem.path for problem in caught.value.problems} == {
+        "base_url",
+        "model",
+        "controls[0]",
+        "credential.kind",
+    }
 
 
 @given(st.text(max_size=60), st.sampled_from(["direct", "host-gateway", "other", ""]))

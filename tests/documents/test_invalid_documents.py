@@ -50,7 +50,9 @@ def test_no_sentence_quotes_a_text_of_the_document():
 
 
 def test_the_sentence_says_what_is_above_what():
-    broken = samples.changed(samples.profile_v2(), samples.put("suites", "environment", "max_steps", value=40), rehash=True)
+    broken = samples.changed(
+        samples.profile_v2(), samples.put("suites", "environment", "max_steps", value=40), rehash=True
+    )
     assert [str(problem) for problem in _problems(profiles.load_profile, broken)] == [
         "suites.environment.max_steps: 40 is above 32"
     ]

@@ -67,13 +67,31 @@ def test_a_narrowing_to_what_the_profile_says_anyway_changes_nothing():
 def test_every_hash_control_and_limit_stands_in_the_spec():
     document = resolve_spec(**inputs()).document
     assert set(document) == {
-        "schema", "suite", "profile", "bundle", "harness", "images", "worker", "endpoint", "tasks", "controls", "limits",
+        "schema",
+        "suite",
+        "profile",
+        "bundle",
+        "harness",
+        "images",
+        "worker",
+        "endpoint",
+        "tasks",
+        "controls",
+        "limits",
         "scoring",
-    }  # fmt: skip
+    }
     assert document["controls"] == {
-        "max_steps": 32, "max_completion_tokens": 4096, "max_concurrent_trials": 1, "max_attempts": 1, "retries": 0,
-        "model_attempts": 1, "request_timeout_s": 120, "drop_params": False, "verification": True, "install_only": False,
-    }  # fmt: skip
+        "max_steps": 32,
+        "max_completion_tokens": 4096,
+        "max_concurrent_trials": 1,
+        "max_attempts": 1,
+        "retries": 0,
+        "model_attempts": 1,
+        "request_timeout_s": 120,
+        "drop_params": False,
+        "verification": True,
+        "install_only": False,
+    }
     assert document["images"] == {role: f"sha256:{digit * 64}" for role, digit in zip(ROLES, "123", strict=True)}
     assert document["scoring"]["pass_rate_floor"] == 1.0
 
@@ -211,9 +229,13 @@ def test_the_difference_of_two_specs_is_listed_with_old_and_new():
     assert found["controls.max_steps"] == ("32", "8")
     assert found["tasks[2].name"] == ('"file-tree"', "")
     assert set(found) == {
-        "controls.max_steps", "limits.run_s", "tasks[2].checksum", "tasks[2].files_sha256", "tasks[2].name",
+        "controls.max_steps",
+        "limits.run_s",
+        "tasks[2].checksum",
+        "tasks[2].files_sha256",
+        "tasks[2].name",
         "tasks[2].ordinal",
-    }  # fmt: skip
+    }
     assert spec_difference(old, copy.deepcopy(old)) == []
 
 
@@ -263,11 +285,12 @@ SOURCES = {
     ),
     **{
         f"{role} image": lambda role=role: {
-            "images": inputs()["images"] | {role: ImageIdentity(f"sha256:{'0' * 64}", inputs()["images"][role].recipe_sha256)}
+            "images": inputs()["images"]
+            | {role: ImageIdentity(f"sha256:{'0' * 64}", inputs()["images"][role].recipe_sha256)}
         }
         for role in ROLES
     },
-}  # fmt: skip
+}
 
 
 def _endpoint(**fields: Any) -> dict[str, Any]:
@@ -295,8 +318,11 @@ def test_a_changed_byte_of_a_bundle_changes_the_specs_hash_through_manifest_and_
     changed = resolve_spec(**inputs(profile=profile, bundle=bundle))
     paths = {found.path for found in spec_difference(resolve_spec(**inputs()).document, changed.document)}
     assert paths == {
-        "bundle.manifest_sha256", "profile.content_sha256", "profile.file_sha256", "limits.agent.pids",
-    }  # fmt: skip
+        "bundle.manifest_sha256",
+        "profile.content_sha256",
+        "profile.file_sha256",
+        "limits.agent.pids",
+    }
 
 
 def test_the_limits_of_the_profile_are_those_of_the_design():

@@ -1,0 +1,82 @@
+"""How does a bundle's folder become a stored revision? Verified, copied below the data folder, stored as a draft."""
+
+import json
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from runs import reviewing
+from runs.access import AnyUser
+from runs.documents.bundles import LoadedBundle, verify_bundle
+from runs.documents.canonical import JsonObject, load_object
+from runs.documents.certification import RECORD_NAME, check_record
+from runs.documents.packaged import PACKAGED, read_bundle
+from runs.documents.problems import raise_if, refuse
+from runs.images.recipes import recipe_identities
+from runs.models import BundleStatus, TaskBundle
+
+PACKAGED_REVIEWER = "benchsite"
+PACKAGED_NOTE = "Reviewed with the release that packages it."
+
+
+def import_bundle(folder: Path, *, data: Path, user: AnyUser | None) -> TaskBundle:
+    """Store the bundle in `folder`; with its certification record it is stored as certified.
+
+    A folder outside the package is copied to `data/bundles/<name>/<revision>/`, so that the stored revision
+    does not depend on a place that people work in. The same bundle twice is one row. Raises DocumentError
+    with every difference between files and manifest, BundleRefused.
+    """
+    bundle = read_bundle(folder)
+    raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
+    place = f"packaged:{folder.name}" if folder.parent == PACKAGED else str(_copy(folder, bundle, data))
+    row = reviewing.store_bundle((folder / "manifest.json").read_bytes(), location=place, user=user)
+    record = _record(folder)
+    if row.status == BundleStatus.DRAFT and record is not None:
+        check_record(record, bundle)
+        row = reviewing.certify(row, record=record, user=user)
+    return row
+
+
+def install_packaged(name: str = "environment-smoke") -> TaskBundle:
+    """Store the bundle that ships with benchsite, with the certification and review that ship with it."""
+    folder = PACKAGED / name
+    bundle = read_bundle(folder)
+    raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
+    record = _record(folder)
+    if record is None:
+        raise refuse("certification.missing", "the packaged bundle is not certified; run manage.py bundle certify")
+    check_record(record, bundle)
+    return reviewing.install_packaged(
+        (folder / "manifest.json").read_bytes(),
+        name=name,
+        certification=record,
+        reviewed_by=PACKAGED_REVIEWER,
+        note=PACKAGED_NOTE,
+    )
+
+
+def write_record(folder: Path, record: JsonObject) -> None:
+    """Keep a certification's record beside the manifest that it is about."""
+    (folder / RECORD_NAME).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _record(folder: Path) -> JsonObject | None:
+    try:
+        return load_object((folder / RECORD_NAME).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _copy(folder: Path, bundle: LoadedBundle, data: Path) -> Path:
+    """The folder's copy; one that is there already must be the same."""
+    target = data / "bundles" / bundle.manifest.name / str(bundle.manifest.revision)
+    if not target.exists():
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".importing-", dir=target.parent))
+        shutil.copytree(folder, partial, symlinks=True, dirs_exist_ok=True)
+        with suppress(OSError):  # somebody else was first; the check below tells whether it is the same
+            partial.rename(target)
+        shutil.rmtree(partial, ignore_errors=True)
+    raise_if(verify_bundle(target, bundle))
+    return target

@@ -1,0 +1,115 @@
+"""Builds, verifies, certifies and stores task bundles."""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from runs import access, bundle_import
+from runs.documents import packaged
+from runs.documents.bundles import LoadedBundle, verify_bundle
+from runs.documents.problems import DocumentError, Problem
+from runs.images.recipes import recipe_identities
+from runs.management.documents import problem_rows
+from runs.management.output import CLI_USER, Exit, SiteCommand
+from runs.models import TaskBundle
+
+_FILES_ONLY = ("build", "verify")
+
+
+class Command(SiteCommand):
+    help = (
+        "Build a bundle's manifest from its files, verify it against them, certify it in its own containers, or "
+        "store it as a draft. Exit 0, 2 with every problem, or 1 when a certification failed."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("action", choices=["build", "verify", "certify", "import"])
+        parser.add_argument(
+            "folder", nargs="?", type=Path, default=packaged.ENVIRONMENT_SMOKE,
+            help="the bundle's folder; without one, the packaged bundle",
+        )  # fmt: skip
+        parser.add_argument("--check", action="store_true", help="with build: write nothing, exit 2 when out of date")
+
+    def user_of(self, options: dict[str, Any]) -> User:
+        return User(username=CLI_USER) if options["action"] in _FILES_ONLY else super().user_of(options)
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        folder = options["folder"].resolve()
+        try:
+            match options["action"]:
+                case "build":
+                    return self._build(folder, check=options["check"])
+                case "verify":
+                    return self._verify(folder)
+                case "certify":
+                    return self._certify(folder, user)
+                case _:
+                    return self._import(folder, user)
+        except DocumentError as error:
+            return self._refuse(error.problems)
+
+    def _build(self, folder: Path, *, check: bool) -> Exit:
+        changed = packaged.rebuild(folder, recipes=recipe_identities(), write=not check)
+        bundle = None if check and changed else packaged.read_bundle(folder)
+        word = "out of date" if check else "written"
+        self.output.line(f"{', '.join(changed)}: {word}" if changed else "up to date")
+        digest = "" if bundle is None else bundle.manifest_sha256
+        self.output.json("benchsite.bundle-build/v1", {"changed": changed, "manifest_sha256": digest})
+        return Exit.BAD_INPUT if check and changed else Exit.DONE
+
+    def _verify(self, folder: Path) -> Exit:
+        bundle = packaged.read_bundle(folder)
+        problems = verify_bundle(folder, bundle, recipes=recipe_identities())
+        if problems:
+            return self._refuse(problems)
+        self._describe(bundle)
+        document = {"valid": True, "problems": [], "manifest_sha256": bundle.manifest_sha256}
+        self.output.json("benchsite.bundle-check/v1", document)
+        return Exit.DONE
+
+    def _certify(self, folder: Path, user: User) -> Exit:
+        access.require(user, access.START)
+        from runs.engine.certifying import certify_in_containers  # only workers import the engine
+
+        record = certify_in_containers(folder, on_case=self._case)
+        if record["passed"]:
+            bundle_import.write_record(folder, record)
+        self.output.line("certified" if record["passed"] else "NOT certified")
+        self.output.json("benchsite.bundle-certification/v1", {"record": record})
+        return Exit.DONE if record["passed"] else Exit.FAILED
+
+    def _import(self, folder: Path, user: User) -> Exit:
+        access.require(user, access.START)
+        row = bundle_import.import_bundle(folder, data=settings.DATA, user=user)
+        self.output.line(f"{row}: {row.get_status_display().lower()}, manifest {row.manifest_sha256}")
+        self.output.json("benchsite.bundle-import/v1", _row(row))
+        return Exit.DONE
+
+    def _case(self, task: str, case: str, passed: bool) -> None:
+        self.output.line(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")
+
+    def _describe(self, bundle: LoadedBundle) -> None:
+        manifest = bundle.manifest
+        self.output.line(f"{manifest.name} revision {manifest.revision}: as the manifest says")
+        self.output.line(f"manifest SHA-256  {bundle.manifest_sha256}")
+        rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
+        self.output.table(("task", "files", "checksum"), rows)
+
+    def _refuse(self, problems: list[Problem] | tuple[Problem, ...]) -> Exit:
+        self.output.table(("code", "path", "problem"), problem_rows(problems))
+        found = [problem.as_json() for problem in problems]
+        self.output.json("benchsite.bundle-check/v1", {"valid": False, "problems": found})
+        return Exit.BAD_INPUT
+
+
+def _row(row: TaskBundle) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "revision": row.revision,
+        "status": row.status,
+        "manifest_sha256": row.manifest_sha256,
+    }

@@ -1,0 +1,22 @@
+"""How do commands read documents from files, and show what is wrong with them?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from runs.documents.canonical import MAX_DOCUMENT_BYTES
+from runs.documents.problems import Problem
+from runs.refusals import BadInput
+
+
+def read_document(path: Path) -> bytes:
+    """A file's bytes, one more than any document may have at most. Raises BadInput `input.no_file`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read.", code="input.no_file", detail=str(error)) from error
+
+
+def problem_rows(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:
+    """Code, path and sentence of each problem."""
+    return [(problem.code, problem.path or "(document)", problem.sentence) for problem in problems]

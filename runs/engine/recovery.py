@@ -9,21 +9,30 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from runs import lifecycle, queue
-from runs.containers import connect
+from runs.containers import Engine, connect
 from runs.engine.folder import RunFolder
+from runs.engine.maintenance import tidy
 from runs.hosts import LOST_CODE
 from runs.models import ACTIVE_STATES, TERMINAL_STATES, Cleanup, Run
 from runs.ownership import Journal, JournalError
 from runs.ownership_processes import DEAD_STATES, boot_id, process_stat
 
 log = logging.getLogger(__name__)
+
+# Longer than several ticks of the recovery timer, and than the journal waits before it believes an absence.
+LOOK_AGAIN_FOR_S = 600
+
+
+def _engine() -> Engine:
+    return connect(settings.DOCKER_TIMEOUT_S)
 
 
 @dataclass
@@ -69,8 +78,11 @@ def recover(
             _recover_run(run, report)
         for run in _unclean_here():
             _clean_again(run, report)
+        for run in _ended_lately():
+            _look_again(run, report)
         if every_folder:
             _reconcile_folders(report)
+            report.problems += tidy(settings.DATA / "maintenance", _engine)
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
     except RedisError as error:
@@ -121,9 +133,17 @@ def _active_here() -> Any:
     return Run.objects.filter(state__in=ACTIVE_STATES, lease_host=settings.WORKER_HOST).order_by("claimed_at")
 
 
+def _ended_here() -> Any:
+    return Run.objects.filter(state__in=TERMINAL_STATES, lease_host=settings.WORKER_HOST).order_by("ended_at")
+
+
 def _unclean_here() -> Any:
-    ended = Run.objects.filter(state__in=TERMINAL_STATES, lease_host=settings.WORKER_HOST)
-    return ended.exclude(cleanup=Cleanup.CLEAN).order_by("ended_at")
+    return _ended_here().exclude(cleanup=Cleanup.CLEAN)
+
+
+def _ended_lately() -> Any:
+    since = timezone.now() - timedelta(seconds=LOOK_AGAIN_FOR_S)
+    return _ended_here().filter(cleanup=Cleanup.CLEAN, ended_at__gte=since)
 
 
 def _recover_run(run: Run, report: RecoveryReport) -> None:
@@ -155,6 +175,15 @@ def _clean_again(run: Run, report: RecoveryReport) -> None:
     (report.cleaned if cleanup is Cleanup.CLEAN else report.not_clean).append(run.key)
 
 
+def _look_again(run: Run, report: RecoveryReport) -> None:
+    """Confirm that what was never found is absent: an engine goes on creating after its client died (design 4)."""
+    folder = RunFolder.of(settings.DATA, run.key)
+    if not (folder.path / "journal.json").exists() or _is_settled(Journal(folder.path), report):
+        return
+    if _reconcile(run, folder) is not Cleanup.CLEAN:
+        report.not_clean.append(run.key)
+
+
 def _reconcile_folders(report: RecoveryReport) -> None:
     """Remove what a journal still names although its run is not active; a run without a row included."""
     from runs.engine.cleanup import clean_up
@@ -164,7 +193,7 @@ def _reconcile_folders(report: RecoveryReport) -> None:
         key, journal = path.parent.name, Journal(path.parent)
         if key in active or key in report.not_clean or _is_settled(journal, report):
             continue
-        result = clean_up(partial(connect, settings.DOCKER_TIMEOUT_S), journal, reason="recovery")
+        result = clean_up(_engine, journal, reason="recovery")
         (report.cleaned if result.state == "clean" else report.not_clean).append(key)
 
 

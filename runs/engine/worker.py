@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -28,7 +29,7 @@ from benchsite import embedded_redis
 from runs import hosts, locks, queue
 from runs.engine import recovery
 from runs.models import Worker
-from runs.ownership import Journal, process_identity
+from runs.ownership import process_identity
 
 log = logging.getLogger(__name__)
 
@@ -101,9 +102,7 @@ class Timer(threading.Thread):
             with self.lock:
                 try:
                     self.tick()
-                except (
-                    Exception
-                ):  # the next tick may well succeed; a timer that died would be noticed by nobody
+                except Exception:  # the next tick may well succeed; a timer that died would be noticed by nobody
                     log.exception("the timer %s failed", self.name)
                 finally:
                     connections.close_all()
@@ -138,8 +137,10 @@ def report_capabilities(name: str) -> Worker:
 
     An engine that does not answer, or missing assets, make a report that says so.
     """
+    from runs.containers import connect
     from runs.engine.assets import AssetError, load_assets
     from runs.engine.capabilities import capability_digest
+    from runs.engine.maintenance import maintenance
     from runs.engine.preflight import worker_report
 
     try:
@@ -147,16 +148,11 @@ def report_capabilities(name: str) -> Worker:
     except AssetError as error:
         log.warning("%s", error.sentence)
         assets = None
-    found = worker_report(name, maintenance_journal(name), assets)
+    directory = settings.DATA / "maintenance" / name
+    with maintenance(directory, name, partial(connect, settings.DOCKER_TIMEOUT_S)) as journal:
+        found = worker_report(name, journal, assets)
     digest = capability_digest(found)
     return locks.record_report(name, found, capability_sha256=digest, host=settings.WORKER_HOST)
-
-
-def maintenance_journal(name: str) -> Journal:
-    """The journal of what this worker creates outside any run (design 3.2)."""
-    directory = settings.DATA / "maintenance" / name
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Journal.open_or_create(directory, run_id=f"maintenance-{name}")
 
 
 def _serve(name: str, *, burst: bool) -> None:

@@ -101,16 +101,6 @@ class TrialLedger:
     def completions(self) -> tuple[LedgerRequest, ...]:
         return tuple(request for request in self.requests if request.is_completion)
 
-    def matching(self, digests: Iterable[str]) -> int:
-        """How many of these message digests, in order, are what the endpoint really said."""
-        said = [request.message_sha256 for request in self.completions]
-        count = place = 0
-        for digest in digests:
-            if digest in said[place:]:
-                place = said.index(digest, place) + 1
-                count += 1
-        return count
-
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:

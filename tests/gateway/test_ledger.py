@@ -143,12 +143,3 @@ def test_no_single_byte_can_be_changed_unseen(place: int, value: int) -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_without_a_crash(data: bytes) -> None:
     assert not read_ledger(data).intact
-
-
-def test_steps_of_a_trajectory_are_matched_in_order() -> None:
-    said = ["1" * 64, "2" * 64, "3" * 64]
-    trial = read(written(*[completed(1, digest) for digest in said])).trial(1)
-    assert trial.matching(said) == 3
-    assert trial.matching([said[0], "f" * 64, said[2]]) == 2
-    assert trial.matching([said[2], said[0]]) == 1
-    assert trial.matching(["f" * 64]) == 0

@@ -46,10 +46,7 @@ def _navigation(request: HttpRequest) -> Navigation:
         groups[0].append(_item(request, "New run", "new", "run_new"))
     groups[0].append(_item(request, "Compare", "compare", "compare"))
     groups.append(
-        [
-            _item(request, word, word.lower(), word.lower())
-            for word in ("Profiles", "Bundles", "Endpoints", "Workers")
-        ]
+        [_item(request, word, word.lower(), word.lower()) for word in ("Profiles", "Bundles", "Endpoints", "Workers")]
     )
     if getattr(user, "is_staff", False):
         groups.append([Item("Admin", "admin", reverse("admin:index"), False)])

@@ -57,9 +57,7 @@ def _address(request: HttpRequest | None) -> str:
 
 
 class AppearanceForm(forms.Form):
-    theme = forms.ChoiceField(
-        choices=[("", "as the system"), *((theme, theme) for theme in THEMES)], required=False
-    )
+    theme = forms.ChoiceField(choices=[("", "as the system"), *((theme, theme) for theme in THEMES)], required=False)
 
 
 @require_safe
@@ -68,9 +66,7 @@ def account(request: HttpRequest) -> HttpResponse:
     context = {
         "groups": list(request.user.groups.values_list("name", flat=True)),  # type: ignore[union-attr]
         "may": may_words(request.user),
-        "themes": [
-            (value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()
-        ],
+        "themes": [(value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()],
     }
     return render(request, "account.html", context)
 

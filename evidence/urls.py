@@ -1,17 +1,14 @@
-"""Which page of the evidence app answers which address?"""
+"""Which page of the evidence app answers which address? Files only by an unguessable id, never by a path."""
 
-from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from evidence.views import compare
-from runs.urls import KeyConverter as _registered  # noqa: F401 - importing it registers the converter
-
-
-def todo(request: HttpRequest, **_) -> HttpResponse:
-    return HttpResponse("")
-
+from evidence.views import compare, downloads, listing, trajectory
+from runs import urls as _converters  # noqa: F401 - registers the converter of run keys
 
 urlpatterns = [
     path("runs/compare/", compare.compare_page, name="compare"),
-    path("runs/<key:key>/trials/<int:ordinal>/trajectory/", todo, name="trajectory"),
+    path("runs/<key:key>/evidence/", listing.evidence_list, name="evidence"),
+    path("runs/<key:key>/trials/<int:ordinal>/trajectory/", trajectory.trajectory_page, name="trajectory"),
+    path("evidence/<slug:key>/download/", downloads.download, name="evidence_download"),
+    path("evidence/<slug:key>/text/", downloads.text, name="evidence_text"),
 ]

@@ -88,9 +88,7 @@ class RunAdmin(ReadOnly):
             return
         outcomes = [lifecycle.request_cancel(run.pk, user=request.user) for run in queryset]
         asked = sum(outcome in ("cancelled", "requested") for outcome in outcomes)
-        self.message_user(
-            request, f"{asked} asked for; {len(outcomes) - asked} had ended or were asked before."
-        )
+        self.message_user(request, f"{asked} asked for; {len(outcomes) - asked} had ended or were asked before.")
 
     @admin.action(description="Retry the cleanup of the selected runs")
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -187,9 +185,7 @@ class TaskBundleAdmin(ReadOnly):
 class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     """The parts of a record; the record itself is built and validated as for files and commands."""
 
-    credential_kind = forms.ChoiceField(
-        choices=[("none", "none"), ("env", "environment variable"), ("file", "file")]
-    )
+    credential_kind = forms.ChoiceField(choices=[("none", "none"), ("env", "environment variable"), ("file", "file")])
     credential_name = forms.CharField(
         required=False,
         max_length=255,
@@ -206,9 +202,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         kind = cleaned.get("credential_kind")
-        credential = (
-            {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
-        )
+        credential = {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
         record = {
             "schema": SCHEMA,
             "credential": credential,

@@ -109,9 +109,7 @@ def _wide(clock: Clock, part: Stretch) -> float:
     return max(clock.x(part.start + part.seconds) - clock.x(part.start), _THINNEST)
 
 
-def timeline(
-    stretches: Sequence[Stretch], *, label: str, limit: tuple[float, str] | None = None
-) -> SafeString:
+def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, str] | None = None) -> SafeString:
     """The stages of one trial over the whole width, in seconds from its start; a reached limit has its line."""
     longest = max([part.start + part.seconds for part in stretches] + [limit[0] if limit else 0.0, 1.0])
     clock = Clock.over(longest)
@@ -177,9 +175,7 @@ def strip(shares: Iterable[Share], label: str) -> SafeString:
         '<rect class="f-{}" x="{}" width="{}" height="12"/>',
         ((part.kind, part.x, part.width) for part in shares),
     )
-    return format_html(
-        '<svg class="strip" width="96" height="12" role="img" aria-label="{}">{}</svg>', label, bars
-    )
+    return format_html('<svg class="strip" width="96" height="12" role="img" aria-label="{}">{}</svg>', label, bars)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,74 @@
-"""Which evidence does a run's page show?"""
+"""Which evidence do the pages of a run and a trial show? Panels that templates of the runs app place."""
+
+from typing import Any
 
 from django import template
+from django.template.context import RequestContext
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from evidence import reading
+from evidence.models import Artifact
+from evidence.rows import file_row
+from evidence.trajectory_page import StepView, step_view
+from evidence.views.listing import totals
+from runs import access
+from runs.models import Run, Trial
 
 register = template.Library()
 
+_RUN_FILES = 10
+_TRIAL_FILES = 40
+_LAST_STEPS = 3
+_REWARD_SHOWN = 512
+
 
 @register.simple_tag(takes_context=True)
-def evidence_panel(context, run):
-    return ""
+def evidence_panel(context: RequestContext, run: Run) -> SafeString:
+    """The register of a run in short: files of the whole run, totals, a way to all."""
+    request = context["request"]
+    private = access.may(request.user, access.READ_PRIVATE)
+    found = run.artifacts.all() if private else run.artifacts.filter(public=True)
+    rows = [file_row(row) for row in found.filter(trial=None).order_by("path")[:_RUN_FILES]]
+    inner = {"rows": rows, "totals": totals(run), "private": private, "run_key": run.key, "ended": run.terminal}
+    return render_to_string("evidence/panel.html", inner, request)
 
 
 @register.simple_tag(takes_context=True)
-def trial_evidence(context, trial):
-    return ""
+def trial_evidence(context: RequestContext, trial: Trial) -> SafeString:
+    """The agent's last steps, the verifier's words and reward as bytes, and the trial's files."""
+    request = context["request"]
+    if not access.may(request.user, access.READ_PRIVATE):
+        return render_to_string("evidence/not_yours.html", {}, request)
+    files = list(trial.run.artifacts.filter(trial=trial.ordinal).order_by("path")[: _TRIAL_FILES + 1])
+    inner: dict[str, Any] = {
+        "run_key": trial.run.key,
+        "trial": trial,
+        "rows": [file_row(row) for row in files[:_TRIAL_FILES]],
+        "more": len(files) > _TRIAL_FILES,
+        "outputs": _outputs(files),
+        "reward": _reward(files),
+        **_last_steps(trial),
+    }
+    return render_to_string("evidence/trial_panels.html", inner, request)
+
+
+def _last_steps(trial: Trial) -> dict[str, Any]:
+    with reading.open_trajectory(trial) as opened:
+        if opened.trajectory is None or opened.reason:
+            return {"steps": [], "reason": opened.reason, "steps_total": 0}
+        total = opened.trajectory.summary.steps
+        window = opened.trajectory.window(max(1, total - _LAST_STEPS + 1), _LAST_STEPS)
+        steps: list[StepView] = [step_view(step) for step in window.steps]
+        return {"steps": steps, "reason": "", "steps_total": total}
+
+
+def _outputs(files: list[Artifact]) -> list[dict[str, Any]]:
+    """What the verifier said: each of its readable texts, the end of long ones."""
+    found = [row for row in files if row.kind == "verifier_output" and row.readable][:3]
+    return [{"row": file_row(row), "window": reading.text_window(row, length=8192)} for row in found]
+
+
+def _reward(files: list[Artifact]) -> list[dict[str, Any]]:
+    found = [row for row in files if row.kind == "reward" and row.readable]
+    return [{"row": file_row(row), "window": reading.text_window(row, 0, _REWARD_SHOWN)} for row in found]

@@ -146,9 +146,7 @@ def _what(pair: Pair) -> str:
             sides = [name for name, side in (("baseline", old), ("candidate", new)) if not side.evaluated]
             titles = [_title(side) for side in (old, new) if not side.evaluated]
             verb = "was" if len(sides) == 1 else "were"
-            return (
-                f"{words.opened(words.listed(sides))} {verb} not graded: {'; '.join(dict.fromkeys(titles))}."
-            )
+            return f"{words.opened(words.listed(sides))} {verb} not graded: {'; '.join(dict.fromkeys(titles))}."
         case Change.REGRESSED:
             return "Graded with reward 1 before, 0 now."
         case Change.IMPROVED:
@@ -176,16 +174,11 @@ def _both(found: Comparison) -> str:
 def _tabs(found: Comparison, show: str) -> list[dict[str, Any]]:
     counts = found.counts
     changed = sum(n for change, n in counts.items() if change is not Change.SAME)
-    named = [
-        (change.value, _WORDS[change][2], _WORDS[change][0], counts[change]) for change in list(Change)[:-1]
-    ]
+    named = [(change.value, _WORDS[change][2], _WORDS[change][0], counts[change]) for change in list(Change)[:-1]]
     tabs = [("changed", "Changed", "", changed), *named, ("all", "All", "", len(found.pairs))]
     keys = {key for key, *_rest in tabs}
     current = show if show in keys else "changed"
-    return [
-        {"key": key, "word": word, "icon": icon, "n": n, "current": key == current}
-        for key, word, icon, n in tabs
-    ]
+    return [{"key": key, "word": word, "icon": icon, "n": n, "current": key == current} for key, word, icon, n in tabs]
 
 
 def _spec_differences(baseline: Run, candidate: Run) -> tuple[list[Any], int]:

@@ -50,11 +50,7 @@ def silent(run: "Run", now: datetime) -> Note:
 
 def unseen(worker: "Worker", now: datetime, waiting: int) -> Note:
     waits = f"{words.counted(waiting, 'run')} waiting for it" if waiting else "no run waits for it"
-    seen = (
-        f"was last seen {words.ago(worker.heartbeat_at, now)}"
-        if worker.heartbeat_at
-        else "has never been seen"
-    )
+    seen = f"was last seen {words.ago(worker.heartbeat_at, now)}" if worker.heartbeat_at else "has never been seen"
     return Note(
         "workers",
         "attention" if waiting else "",
@@ -70,9 +66,7 @@ def to_review(bundle: "TaskBundle") -> Note:
         "eye",
         "",
         f"Bundle {bundle.name} revision {bundle.revision} waits for a review",
-        f"Certified {bundle.certified_at:%-d %b %Y}; only a reviewed revision can run"
-        if bundle.certified_at
-        else "",
+        f"Certified {bundle.certified_at:%-d %b %Y}; only a reviewed revision can run" if bundle.certified_at else "",
         reverse("bundle", args=[bundle.name, bundle.revision]),
         "Review",
     )

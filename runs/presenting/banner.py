@@ -85,8 +85,7 @@ def _live(run: "Run", situation: Situation) -> str:
     if run.cancel_requested_at:
         who, at = run.cancel_requested_by_name, run.cancel_requested_at
         return (
-            f"Asked by {who} at {at:%H:%M:%S}. What runs is being stopped and removed; "
-            "pressing again changes nothing."
+            f"Asked by {who} at {at:%H:%M:%S}. What runs is being stopped and removed; pressing again changes nothing."
         )
     if run.stage == Stage.TRIAL and run.stage_trial:
         doing = _DOING.get(situation.current_stage, "has started")
@@ -140,9 +139,7 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
         stage = run.failure_stage or run.stage
         sentence = f"The run could not be carried out: it ended in its {stage} stage."
     graded = (
-        "no trial was graded"
-        if not counts.evaluated
-        else f"{words.counted(counts.evaluated, 'trial')} had been graded"
+        "no trial was graded" if not counts.evaluated else f"{words.counted(counts.evaluated, 'trial')} had been graded"
     )
     return f"{sentence} {words.opened(graded)}."
 

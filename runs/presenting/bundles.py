@@ -136,6 +136,4 @@ def _named(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _change(difference: Difference) -> Change:
-    return Change(
-        words.visible(difference.path), words.visible(difference.old), words.visible(difference.new)
-    )
+    return Change(words.visible(difference.path), words.visible(difference.old), words.visible(difference.new))

@@ -160,18 +160,14 @@ def _floor_words(counts: Counts, floor: float | None) -> str:
     return "reached" if counts.passed / counts.evaluated >= floor else "missed"
 
 
-def gates(
-    counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str
-) -> list[Gate]:
+def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str) -> list[Gate]:
     """The four conditions of a pass (design 5), each held, open, not applied or still to come.
 
     ``integrity`` None is unknown; ``cleanup`` is pending, clean or failed; ``owned`` its numbers in words.
     """
     whole = counts.requested > 0 and counts.evaluated == counts.requested
     return [
-        Gate(
-            _icon(whole, counts.ended), "Every trial evaluated", f"{counts.evaluated} of {counts.requested}"
-        ),
+        Gate(_icon(whole, counts.ended), "Every trial evaluated", f"{counts.evaluated} of {counts.requested}"),
         _floor_gate(counts, floor, whole),
         Gate(_icon(integrity, counts.ended), "Integrity held", _integrity_words(integrity, counts.ended)),
         Gate(

@@ -86,9 +86,7 @@ def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
         checks_head=_checks_head(preview, len(checks)),
         accepts=accepts,
         notes=len(preview.notes),
-        hash_parts=[
-            preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)
-        ],
+        hash_parts=[preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)],
         gate=_gate(spec),
         expires=preview.expires_at,
     )

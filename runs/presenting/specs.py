@@ -99,14 +99,12 @@ def _endpoint(spec: dict[str, Any]) -> str:
 
 def _credential(spec: dict[str, Any]) -> str:
     credential = get(spec, "endpoint.credential") or {}
-    scripted = (
-        "; a scripted endpoint: it proves the adapter, never a model"
-        if get(spec, "endpoint.scripted")
-        else ""
-    )
+    scripted = "; a scripted endpoint: it proves the adapter, never a model" if get(spec, "endpoint.scripted") else ""
     match credential.get("kind"):
         case "env":
-            text = f"credential from the variable {credential.get('name')} of the worker, never in the agent's container"
+            text = (
+                f"credential from the variable {credential.get('name')} of the worker, never in the agent's container"
+            )
         case "file":
             text = f"credential from the file {credential.get('name')} of the worker, never in the agent's container"
         case _:
@@ -131,9 +129,7 @@ def limits(spec: dict[str, Any]) -> list[Fact]:
         Fact("Verifier, each task", _seconds(values.get("verifier_s")), note="harness and worker's clock"),
         Fact("Steps, each task", _plain(controls.get("max_steps")), note="the agent's own count"),
         Fact("Output, each request", _plain(controls.get("max_completion_tokens")), "tokens", "the gateway"),
-        Fact(
-            "Tries, each task", _plain(controls.get("max_attempts")), "no retry", "harness, config compared"
-        ),
+        Fact("Tries, each task", _plain(controls.get("max_attempts")), "no retry", "harness, config compared"),
         Fact(
             "At the same time",
             _plain(controls.get("max_concurrent_trials")),

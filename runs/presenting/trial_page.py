@@ -145,9 +145,7 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
         if broken is not None and index > broken:
             found.append(Proof("skipped", "off", word, "not judged: an earlier step decided"))
         elif index == broken:
-            title = (
-                CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
-            )
+            title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
             found.append(Proof("attention", "attention", word, title))
         else:
             detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
@@ -252,9 +250,7 @@ def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reac
         _used("Agent time", agent_s, agent_limit, words.duration, reached == "agent"),
         _used("Whole trial", total_s, trial_limit, words.duration, reached == "trial"),
         LimitRow("Tokens in / out", trials.tokens(trial), "", None, False, "as the gateway counted them"),
-        _counter(
-            "Memory", "oom_kills", counters, known, words.size(specs.get(spec, "limits.agent.memory_bytes"))
-        ),
+        _counter("Memory", "oom_kills", counters, known, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
         _counter("Processes", "pids_limit_hits", counters, known, str(specs.get(spec, "limits.agent.pids"))),
         _counter("Writable storage", "tmpfs_full", counters, known, "sized tmpfs"),
         LimitRow(
@@ -283,17 +279,11 @@ def _used(word: str, value: Any, limit: Any, shown: Any, reached: bool) -> Limit
 def _counter(word: str, key: str, counters: dict[str, Any], known: bool, limit: str) -> LimitRow:
     """A limit of which the engine counts only how often it was hit."""
     if not known:
-        return LimitRow(
-            word, words.NOT_RECORDED, f"of {limit}", None, False, "the engine's counters were not readable"
-        )
+        return LimitRow(word, words.NOT_RECORDED, f"of {limit}", None, False, "the engine's counters were not readable")
     hits = counters.get(key)
     reached = bool(hits)
     value = (
-        "never reached"
-        if not reached
-        else "reached"
-        if hits is True
-        else f"reached {words.counted(int(hits), 'time')}"
+        "never reached" if not reached else "reached" if hits is True else f"reached {words.counted(int(hits), 'time')}"
     )
     return LimitRow(word, value, "", None, reached, f"limit {limit}")
 
@@ -306,9 +296,7 @@ def _seconds(value: Any) -> float | None:
 def _reward(trial: "Trial") -> str:
     if trial.reward is None:
         return ""
-    return (
-        str(trial.reward) if trial.bucket in ("passed", "failed") else f"{trial.reward}, kept and not counted"
-    )
+    return str(trial.reward) if trial.bucket in ("passed", "failed") else f"{trial.reward}, kept and not counted"
 
 
 def _aloud(rows: list[StageRow]) -> str:

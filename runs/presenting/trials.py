@@ -87,20 +87,12 @@ def sentence(trial: "Trial", run: "Run") -> str:
     if trial.bucket == "failed":
         return "The agent ended and a separate verifier graded its work with reward 0."
     if trial.bucket == "cancelled":
-        return (
-            "Stopped before it was graded."
-            if trial.started_at
-            else "Never started: the run was cancelled before."
-        )
+        return "Stopped before it was graded." if trial.started_at else "Never started: the run was cancelled before."
     if trial.bucket == "error":
         return _stored_sentence(trial) or code_sentence(trial.failure_code)
     if trial.started_at and run.active:
         return _STAGE_SENTENCES.get(trial.stage, "Started.")
-    return (
-        "Starts when the trial before it has ended."
-        if trial.ordinal > 1
-        else "Starts when the run is prepared."
-    )
+    return "Starts when the trial before it has ended." if trial.ordinal > 1 else "Starts when the run is prepared."
 
 
 def _stored_sentence(trial: "Trial") -> str:

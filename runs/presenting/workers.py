@@ -135,17 +135,14 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("Engine", engine.get("version")),
         (
             "Control groups",
-            engine.get("cgroup_version")
-            and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
+            engine.get("cgroup_version") and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
         ),
         ("Storage driver", engine.get("storage_driver")),
         ("CPUs", engine.get("cpus")),
         ("Memory", words.size(memory) if isinstance(memory, int) else None),
         (
             "Harbor without network",
-            {True: "in an empty network namespace", False: "not possible here"}.get(
-                report.get("network_namespace")
-            ),
+            {True: "in an empty network namespace", False: "not possible here"}.get(report.get("network_namespace")),
         ),  # type: ignore[arg-type]
     ]
     return [(word, str(value)) for word, value in rows if value not in (None, "")]

@@ -29,9 +29,7 @@ def bundle(request: HttpRequest, name: str, revision: int) -> HttpResponse:
         "page": presenting.bundle_page(found.manifest),
         "before": before,
         "changes": presenting.changes(before.manifest, found.manifest) if before else [],
-        "others": TaskBundle.objects.filter(name=name)
-        .exclude(pk=found.pk)
-        .defer("manifest", "certification"),
+        "others": TaskBundle.objects.filter(name=name).exclude(pk=found.pk).defer("manifest", "certification"),
         "may_review": may_review and found.status == BundleStatus.CERTIFIED,
         "may_retire": may_review and found.status == BundleStatus.REVIEWED,
         "form": ReviewForm(initial={"manifest_sha256": found.manifest_sha256}),
@@ -70,7 +68,5 @@ def retire(request: HttpRequest, name: str, revision: int) -> HttpResponse:
 
 def _reviewed_before(bundle: TaskBundle) -> TaskBundle | None:
     """The newest earlier revision that was once reviewed."""
-    earlier = TaskBundle.objects.filter(
-        name=bundle.name, revision__lt=bundle.revision, reviewed_at__isnull=False
-    )
+    earlier = TaskBundle.objects.filter(name=bundle.name, revision__lt=bundle.revision, reviewed_at__isnull=False)
     return earlier.order_by("-revision").first()

@@ -29,10 +29,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 @require_safe
 def worker(request: HttpRequest, name: str) -> HttpResponse:
     found = access.worker_or_404(request.user, name)
-    runs = [
-        (row, svg.strip(row.shares, row.aloud))
-        for row in map(run_row, listed().filter(worker=found)[:_RECENT])
-    ]
+    runs = [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, listed().filter(worker=found)[:_RECENT])]
     context = {
         "worker": found,
         "mark": state(found),

@@ -35,6 +35,7 @@ from runs.models import (
     Verdict,
     Worker,
 )
+from tests.pages.evidence_files import keep
 
 PASSWORD = "a long enough password"
 
@@ -123,9 +124,7 @@ def _worker() -> Worker:
         "engine_problem": None,
         "limits": limits,
     }
-    worker = locks.record_report(
-        name, report, capability_sha256=digest("capabilities"), host="bench-1.internal"
-    )
+    worker = locks.record_report(name, report, capability_sha256=digest("capabilities"), host="bench-1.internal")
     Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now())
     locks.record_harness_lock(name, _HARNESS)
     recipes = json.loads((packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes())["images"]
@@ -198,7 +197,17 @@ def endpoint(name: str, model: str, *, scripted: bool = False) -> Endpoint:
 
 
 def spec(on: Site, endpoint: Endpoint) -> str:
-    """The spec that a preview of these choices resolves to, as canonical JSON."""
+    """The spec that a preview of these choices resolves to, as canonical JSON; the same choices are resolved once."""
+    key = (on.bundle.manifest_sha256, endpoint.record_sha256, endpoint.version)
+    if key not in _specs:
+        _specs[key] = _resolved(on, endpoint)
+    return _specs[key]
+
+
+_specs: dict[tuple[str, str, int], str] = {}
+
+
+def _resolved(on: Site, endpoint: Endpoint) -> str:
     resolved, _checks = preview.resolve(preview.Choice(on.profile, on.bundle, endpoint, on.worker))
     if resolved is None:
         raise AssertionError("the invented site does not resolve a spec")
@@ -417,9 +426,7 @@ def _resources(run: Run, kind: str) -> None:
             resource_id=digest(f"{run.pk}{role}{index}"),
             stage="started" if left and kind == "running" else "removed" if not left else "unknown",
             outcome=("" if kind == "running" else "unknown") if left else "removed",
-            detail="409: removal is already in progress"
-            if left and kind != "running" and role == "gateway"
-            else "",
+            detail="409: removal is already in progress" if left and kind != "running" and role == "gateway" else "",
             attempts=1,
         )
 
@@ -438,9 +445,7 @@ def _log(run: Run, kind: str) -> None:
         (50, "engine", "trial 1 config-merge: verifier ended with exit code 0, reward 1"),
     ]
     if kind == "error":
-        lines.append(
-            (220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean")
-        )
+        lines.append((220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean"))
         lines.append((232, "cleanup", "gateway: removal answered 409, outcome unknown"))
         lines.append((291, "cleanup", "9 of 10 resources gone"))
     for seq, (after, source, text) in enumerate(lines):
@@ -455,9 +460,7 @@ def _log(run: Run, kind: str) -> None:
 
 def _audit(on: Site, run: Run, kind: str) -> None:
     for act, who in ((AuditKind.PREVIEW, on.operator), (AuditKind.START, on.operator)):
-        AuditEntry.objects.create(
-            kind=act, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={}
-        )
+        AuditEntry.objects.create(kind=act, actor_id=who.pk, actor_name=who.username, run_id=run.pk, detail={})
     if kind == "cancelled":
         who = on.other_operator
         AuditEntry.objects.create(
@@ -470,11 +473,11 @@ def full_site() -> Site:
     on = site()
     now = timezone.now()
     draft_bundle(on)
-    for hours, kind in enumerate(
-        ("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1
-    ):
+    for hours, kind in enumerate(("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1):
         make_run(on, kind, at=now - timedelta(hours=9 - hours), name=f"{kind}{hours}")
     make_run(on, "failed", at=now - timedelta(hours=1), endpoint=on.other_endpoint, name="small")
     make_run(on, "running", at=now - timedelta(seconds=96))
     make_run(on, "queued", at=now - timedelta(seconds=20))
+    for run in Run.objects.filter(claimed_at__isnull=False):
+        keep(run)
     return on

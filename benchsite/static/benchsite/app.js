@@ -31,6 +31,12 @@ document.addEventListener("keydown", (event) => {
   history.replaceState(null, "", `#${steps[to].id}`);
 });
 
+// A link to a step of another window: ask the site for the window that holds it.
+const hash = /^#step-(\d+)$/.exec(location.hash);
+if (hash && document.querySelector(".steps") && !document.getElementById(hash[0].slice(1))) {
+  location.replace(`${location.pathname}?step=${hash[1]}`);
+}
+
 // "Updated 2 s ago": counted from the moment an answer arrived, also when it said that nothing changed.
 let arrived = Date.now();
 const spelled = (seconds) => {

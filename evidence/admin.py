@@ -1,0 +1,25 @@
+"""What can staff see of the register? Names, states and hashes; never the bytes."""
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from evidence.models import Artifact
+from runs import access
+from runs.admin import ReadOnly
+
+
+@admin.register(Artifact)
+class ArtifactAdmin(ReadOnly):
+    list_display = ("path", "run", "trial", "kind", "state", "public", "size", "redactions", "updated_at")
+    list_filter = ("state", "kind", "public")
+    search_fields = ("=run__id", "path", "sha256")
+    list_select_related = ("run",)
+    exclude = ("stored", "key")
+    ordering = ("-id",)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return access.may(request.user, access.READ_PRIVATE)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.READ_PRIVATE)

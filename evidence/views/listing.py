@@ -1,0 +1,63 @@
+"""Which files are there of a run, what became of each, and who may read it?"""
+
+from uuid import UUID
+
+from django.db.models import Count, Q, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchsite import words
+from evidence.models import READABLE, ArtifactState
+from evidence.rows import file_row
+from runs import access
+from runs.models import Run
+
+PAGE = 200
+
+
+@require_safe
+def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
+    run = access.run_or_404(request.user, key)
+    private = access.may(request.user, access.READ_PRIVATE)
+    found = run.artifacts.all() if private else run.artifacts.filter(public=True)
+    trial = request.GET.get("trial", "")
+    if trial.isdecimal() and len(trial) < 6:
+        found = found.filter(trial=int(trial))
+    page = int(request.GET["page"]) if request.GET.get("page", "").isdecimal() else 1
+    page = min(max(page, 1), 1000)
+    rows = list(found.order_by("trial", "path")[(page - 1) * PAGE : page * PAGE + 1])
+    context = {
+        "run": run,
+        "run_key": run.key,
+        "short": run.key[:8],
+        "private": private,
+        "groups": _grouped([(row.trial, file_row(row)) for row in rows[:PAGE]], run),
+        "totals": totals(run),
+        "trial": trial,
+        "later": page + 1 if len(rows) > PAGE else 0,
+        "earlier": page - 1,
+    }
+    return render(request, "evidence/list.html", context)
+
+
+def totals(run: Run) -> dict[str, object]:
+    """How many files, how large, how many in trouble: one query."""
+    found = run.artifacts.aggregate(
+        files=Count("pk"),
+        size=Sum("size"),
+        kept=Count("pk", filter=Q(state__in=READABLE)),
+        quarantined=Count("pk", filter=Q(state=ArtifactState.QUARANTINED)),
+        public=Count("pk", filter=Q(public=True)),
+    )
+    return {**found, "size_words": words.size(found["size"] or 0), "refused": found["files"] - found["kept"]}
+
+
+def _grouped(rows: list[tuple[int | None, object]], run: Run) -> list[tuple[str, list[object]]]:
+    """Files of the whole run first, then by trial."""
+    names = dict(run.trials.values_list("ordinal", "task_name")) if run.count_requested <= PAGE else {}
+    groups: dict[str, list[object]] = {}
+    for ordinal, row in rows:
+        name = "Run" if ordinal is None else f"Trial {ordinal}: {words.visible(names.get(ordinal, ''))}".rstrip(": ")
+        groups.setdefault(name, []).append(row)
+    return sorted(groups.items(), key=lambda group: group[0] != "Run")

@@ -1,0 +1,150 @@
+"""Who gets which page? Every address, for every kind of person."""
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.pages.conftest import Browser, signed_in
+from tests.pages.factories import Site
+
+OPEN_TO_ALL = {"login"}
+ROLES = ("viewer", "operator", "other_operator", "reviewer", "admin")
+# name → who may read it; everyone else who is signed in is refused with 403.
+READ = {
+    "overview": ROLES,
+    "runs": ROLES,
+    "run": ROLES,
+    "run_panel": ROLES,
+    "trial": ROLES,
+    "compare": ROLES,
+    "profiles": ROLES,
+    "profile": ROLES,
+    "bundles": ROLES,
+    "bundle": ROLES,
+    "endpoints": ROLES,
+    "endpoint": ROLES,
+    "workers": ROLES,
+    "worker": ROLES,
+    "account": ROLES,
+    "password_change": ROLES,
+    "run_new": ("operator", "other_operator", "admin"),
+}
+# name → who may do it by POST.
+ACT = {
+    "run_cancel": ("operator", "other_operator", "admin"),
+    "run_cleanup": ("operator", "other_operator", "admin"),
+    "bundle_review": ("reviewer", "admin"),
+    "bundle_retire": ("reviewer", "admin"),
+    "appearance": ROLES,
+}
+
+
+def address(site: Site, name: str) -> str:
+    from django.urls import reverse
+
+    run = site.runs["error"].key
+    arguments: dict[str, list[object]] = {
+        "run": [run],
+        "run_panel": [run, "verdict"],
+        "run_cancel": [run],
+        "run_cleanup": [run],
+        "trial": [run, 1],
+        "profile": [site.profile.pk],
+        "bundle": [site.bundle.name, site.bundle.revision],
+        "bundle_review": [site.bundle.name, site.bundle.revision],
+        "bundle_retire": [site.bundle.name, site.bundle.revision],
+        "endpoint": [site.endpoint.name, site.endpoint.version],
+        "worker": [site.worker.name],
+    }
+    return reverse(name, args=arguments.get(name, []))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_page_opens_for_exactly_the_roles_it_is_for(full: Site, name: str) -> None:
+    found = {who: signed_in(full, who).get(address(full, name)).status_code for who in ROLES}
+    assert found == {who: 200 if who in READ[name] else 403 for who in ROLES}
+
+
+def test_nobody_sees_anything_without_signing_in(full: Site, client: Client) -> None:
+    for name in (*READ, *ACT):
+        for response in (client.get(address(full, name)), client.post(address(full, name))):
+            assert (name, response.status_code) == (name, 302)
+            assert response["Location"].startswith("/sign-in/")
+
+
+@pytest.mark.parametrize("name", ACT)
+def test_an_act_is_done_for_exactly_the_roles_it_is_for(full: Site, name: str) -> None:
+    found = {who: signed_in(full, who).post(address(full, name)).status_code for who in ROLES}
+    assert found == {who: 302 if who in ACT[name] else 403 for who in ROLES}
+
+
+def test_an_act_is_never_done_by_following_a_link(full: Site) -> None:
+    client = signed_in(full, "admin")
+    assert {name: client.get(address(full, name)).status_code for name in ACT} == dict.fromkeys(ACT, 405)
+
+
+def test_an_act_needs_the_forms_token(full: Site) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(full.admin)
+    for name in ACT:
+        response = client.post(address(full, name))
+        assert (name, response.status_code) == (name, 403)
+        assert "Form expired" in response.content.decode()
+
+
+def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, client: Client) -> None:
+    from tests.pages.factories import person
+
+    client.force_login(person("newcomer"))
+    assert "no role yet" in client.get("/").content.decode()
+    for name in ("runs", "run", "trial", "compare", "profiles", "bundles", "endpoints", "workers"):
+        assert client.get(address(full, name)).status_code == 403
+
+
+def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
+    from tests.pages import test_evidence, test_previews
+
+    known = {*READ, *ACT, *OPEN_TO_ALL, "logout", *test_previews.NAMES, *test_evidence.NAMES}
+    assert set(_names(get_resolver().url_patterns)) - known == set()
+
+
+def _names(patterns: list[URLPattern | URLResolver]) -> list[str]:
+    names: list[str] = []
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            names += [] if pattern.app_name == "admin" else _names(pattern.url_patterns)
+        elif pattern.name:
+            names.append(pattern.name)
+    return names
+
+
+@pytest.mark.parametrize("path", ["/runs/zzz/", "/runs/" + "0" * 32 + "/", "/runs/../../etc/passwd/", "/runs/%00/"])
+def test_an_unknown_run_is_not_found_and_says_what_to_do(full: Site, browse: Browser, path: str) -> None:
+    response = browse("operator").get(path)
+    assert response.status_code == 404
+    assert "start from the overview" in response.content.decode()
+
+
+def test_viewers_see_no_private_text_on_a_run(full: Site) -> None:
+    run = full.runs["error"]
+    text = signed_in(full, "viewer").get(address(full, "run")).content.decode()
+    assert "mini-swe-agent 2.4.6 found in the image" not in text
+    assert "Raw logs are for operators" in text
+    for resource in run.resources.all():
+        assert resource.resource_id not in text
+    assert "409" not in text
+
+
+def test_operators_see_logs_and_exact_ids(full: Site) -> None:
+    text = signed_in(full, "operator").get(address(full, "run")).content.decode()
+    assert "mini-swe-agent 2.4.6 found in the image" in text
+    gateway = full.runs["error"].resources.get(role="gateway").resource_id
+    assert gateway[:8] in text
+    assert gateway[8:-4] in text
+
+
+def test_viewers_are_offered_nothing_they_may_not_do(full: Site) -> None:
+    for path in ("/", "/runs/", address(full, "run"), f"/runs/{full.runs['running'].key}/"):
+        text = signed_in(full, "viewer").get(path).content.decode()
+        for forbidden in ("/runs/new/", "Retry the cleanup", "Cancel run "):
+            assert forbidden not in text

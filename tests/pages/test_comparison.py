@@ -1,0 +1,81 @@
+"""Only trials that were graded in both runs are held against each other."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evidence.comparison import Attempt, Change, compare
+
+buckets = st.sampled_from(["passed", "failed", "error", "cancelled", ""])
+attempts = st.lists(
+    st.builds(
+        Attempt,
+        task=st.sampled_from(["a", "b", "c"]),
+        checksum=st.sampled_from(["1", "2"]),
+        ordinal=st.integers(1, 9),
+        bucket=buckets,
+    ),
+    max_size=8,
+)
+
+
+def one(bucket: str, checksum: str = "1") -> list[Attempt]:
+    return [Attempt("a", checksum, 1, bucket)]
+
+
+def test_a_pass_that_became_a_failure_regressed() -> None:
+    assert compare(one("passed"), one("failed")).pairs[0].change is Change.REGRESSED
+
+
+def test_a_failure_that_became_a_pass_improved() -> None:
+    assert compare(one("failed"), one("passed")).pairs[0].change is Change.IMPROVED
+
+
+def test_an_error_is_neither_better_nor_worse() -> None:
+    assert compare(one("passed"), one("error")).pairs[0].change is Change.NOT_GRADED
+    assert compare(one("error"), one("passed")).pairs[0].change is Change.NOT_GRADED
+
+
+def test_another_checksum_is_another_task() -> None:
+    assert compare(one("passed"), one("failed", "2")).pairs[0].change is Change.NOT_COMPARABLE
+
+
+def test_a_task_of_one_run_only_is_not_comparable() -> None:
+    assert compare(one("passed"), []).pairs[0].change is Change.NOT_COMPARABLE
+
+
+def test_unchanged_tasks_are_left_out_unless_all_are_asked_for() -> None:
+    found = compare(one("passed"), one("passed"))
+    assert found.chosen("changed") == []
+    assert len(found.chosen("all")) == 1
+    assert found.chosen("no such tab") == []
+
+
+def test_rates_count_only_what_was_graded_in_both() -> None:
+    before = [Attempt("a", "1", 1, "passed"), Attempt("b", "1", 2, "error"), Attempt("c", "1", 3, "passed")]
+    after = [Attempt("a", "1", 1, "failed"), Attempt("b", "1", 2, "passed"), Attempt("c", "2", 3, "passed")]
+    found = compare(before, after)
+    assert (found.rate("baseline"), found.rate("candidate")) == ((1, 1), (0, 1))
+
+
+@given(attempts, attempts)
+def test_every_trial_of_both_runs_stands_in_exactly_one_pair(before: list[Attempt], after: list[Attempt]) -> None:
+    found = compare(before, after)
+    for side, given_ in (("baseline", before), ("candidate", after)):
+        placed = [getattr(pair, side) for pair in found.pairs if getattr(pair, side) is not None]
+        assert sorted(map(id, placed)) == sorted(map(id, given_))
+    assert sum(found.counts.values()) == len(found.pairs)
+
+
+@given(attempts, attempts)
+def test_better_and_worse_need_two_grades_of_the_same_task(before: list[Attempt], after: list[Attempt]) -> None:
+    for pair in compare(before, after).pairs:
+        if pair.change in (Change.REGRESSED, Change.IMPROVED):
+            assert pair.same_version
+            assert {pair.baseline.bucket, pair.candidate.bucket} == {"passed", "failed"}  # type: ignore[union-attr]
+
+
+@given(attempts, attempts)
+def test_swapping_the_sides_swaps_better_and_worse(before: list[Attempt], after: list[Attempt]) -> None:
+    there, back = compare(before, after).counts, compare(after, before).counts
+    assert there[Change.REGRESSED] == back[Change.IMPROVED]
+    assert there[Change.NOT_GRADED] == back[Change.NOT_GRADED]

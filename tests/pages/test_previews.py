@@ -1,0 +1,208 @@
+"""Choose, preview, confirm: the preview is the contract, and a changed world refuses it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from runs import locks
+from runs.models import AuditEntry, Preview, Run, TaskBundle
+from tests.pages.conftest import Browser, signed_in
+from tests.pages.factories import Site, digest
+
+NAMES = {"preview", "preview_confirm"}
+
+
+def choose(site: Site, client: Client, **more: Any) -> Any:
+    data = {"profile": site.profile.pk, "endpoint": site.endpoint.pk, "worker": site.worker.pk, **more}
+    return client.post("/runs/new/", data)
+
+
+def preview_of(site: Site, client: Client, **more: Any) -> Preview:
+    response = choose(site, client, **more)
+    assert response.status_code == 302, response.content.decode()
+    return Preview.objects.latest("created_at")
+
+
+def page(client: Client, preview: Preview) -> str:
+    response = client.get(f"/runs/previews/{preview.pk.hex}/")
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def confirm(client: Client, preview: Preview, *, accept: list[str] | None = None, token: str = "") -> Any:
+    from runs import starting
+
+    names = [check["name"] for check in preview.to_accept] if accept is None else accept
+    data = {"token": token or starting.token_of(preview), "accept": names}
+    return client.post(f"/runs/previews/{preview.pk.hex}/confirm/", data)
+
+
+def test_the_form_leads_to_a_preview_and_starts_nothing(site: Site, browse: Browser) -> None:
+    preview = preview_of(site, browse("operator"))
+    assert preview.user == site.operator
+    assert not Run.objects.exists()
+
+
+def test_the_preview_shows_what_would_run(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    text = page(client, preview := preview_of(site, client))
+    assert preview.spec_sha256[:8] in text
+    for words in ("Three tasks", "worker-1", "mini-swe-agent 2.4.6", "coder-medium", "SERVING_A_KEY", "30 min"):
+        assert words in text
+    assert "8 containers, 2 networks" in text
+
+
+def test_what_the_worker_cannot_enforce_is_named_and_accepted_one_by_one(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    names = [check["name"] for check in preview.to_accept]
+    assert names
+    text = page(client, preview)
+    for name in names:
+        assert f'name="accept" value="{name}" required' in text
+
+
+def test_confirming_starts_the_run_and_shows_it(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    response = confirm(client, preview)
+    run = Run.objects.get()
+    assert response["Location"] == f"/runs/{run.key}/"
+    assert run.spec_sha256 == preview.spec_sha256
+    assert "Queued" in client.get(response["Location"]).content.decode()
+
+
+def test_without_acceptance_nothing_starts(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    response = confirm(client, preview_of(site, client), accept=[])
+    assert response.status_code == 409
+    assert "Start refused" in response.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_changed_image_refuses_the_start_and_shows_old_and_new(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    recipe = site.worker.image_locks.get(role="verifier").recipe_sha256
+    rebuilt = f"sha256:{digest('another build')}"
+    locks.record_image_locks("worker-1", {"verifier": {"image_id": rebuilt, "recipe_sha256": recipe}})
+    response = confirm(client, preview)
+    text = response.content.decode()
+    assert response.status_code == 409
+    assert "images.verifier" in text
+    assert rebuilt in text
+    assert f"sha256:{digest('verifier')}" in text
+    assert not Run.objects.exists()
+
+
+def test_confirming_twice_gives_the_same_run(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    first, second = confirm(client, preview), confirm(client, preview)
+    assert first["Location"] == second["Location"]
+    assert Run.objects.count() == 1
+    assert "had been confirmed before" in client.get(second["Location"]).content.decode()
+
+
+def test_a_used_preview_leads_to_its_run(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    confirm(client, preview)
+    text = page(client, preview)
+    assert "Start this run" not in text
+    assert f"/runs/{Run.objects.get().key}/" in text
+
+
+def test_an_expired_preview_is_closed(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    client_later = signed_in(site, "operator")
+    with time_machine.travel(timezone.now() + timedelta(minutes=16), tick=False):
+        assert "It expired at" in page(client_later, preview)
+        assert confirm(client_later, preview).status_code == 409
+    assert not Run.objects.exists()
+
+
+def test_a_blocking_check_closes_the_gate_and_names_its_remedy(site: Site, browse: Browser) -> None:
+    site.worker.image_locks.filter(role="verifier").update(current=False)
+    client = browse("operator")
+    text = page(client, preview_of(site, client))
+    assert "Blocks." in text
+    assert 'name="token"' not in text
+    assert text.index('id="checks"') < text.index('id="cannot"')
+
+
+@pytest.mark.parametrize("who", ["other_operator", "admin", "viewer", "reviewer"])
+def test_a_preview_is_its_makers_own(site: Site, browse: Browser, who: str) -> None:
+    preview = preview_of(site, browse("operator"))
+    stranger = browse(who)
+    expected = 403 if who in ("viewer", "reviewer") else 404
+    assert stranger.get(f"/runs/previews/{preview.pk.hex}/").status_code == expected
+    assert confirm(stranger, preview).status_code == expected
+    assert not Run.objects.exists()
+
+
+def test_nobody_confirms_without_signing_in(site: Site, browse: Browser, client: Client) -> None:
+    preview = preview_of(site, browse("operator"))
+    assert confirm(client, preview)["Location"].startswith("/sign-in/")
+
+
+def test_a_forged_token_starts_nothing(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    assert confirm(client, preview_of(site, client), token="forged").status_code == 409
+    assert not Run.objects.exists()
+
+
+def test_a_limit_wider_than_the_profile_is_refused_at_the_form(site: Site, browse: Browser) -> None:
+    response = choose(site, browse("operator"), max_steps=10_000)
+    assert response.status_code == 200
+    assert 'role="alert"' in response.content.decode()
+    assert not Preview.objects.exists()
+
+
+def test_fewer_tasks_can_be_chosen(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    assert "One task" in page(client, preview_of(site, client, tasks=["file-tree"]))
+
+
+def test_a_task_that_is_none_is_refused_at_the_form(site: Site, browse: Browser) -> None:
+    assert choose(site, browse("operator"), tasks=["../etc"]).status_code == 200
+    assert not Preview.objects.exists()
+
+
+def test_a_site_without_workers_says_how_to_get_one(db: None, client: Client) -> None:
+    from tests.pages.factories import person
+
+    client.force_login(person("operator-9", "operator"))
+    assert "manage.py prepare" in client.get("/runs/new/").content.decode()
+
+
+def test_a_run_can_be_previewed_again_with_its_choices(full: Site) -> None:
+    client = signed_in(full, "operator")
+    text = client.get(f"/runs/new/?like={full.runs['passed'].key}").content.decode()
+    assert text.count("checked") >= 3
+
+
+def test_preview_and_start_are_in_the_audit(site: Site, browse: Browser) -> None:
+    client = browse("operator")
+    confirm(client, preview_of(site, client))
+    assert list(AuditEntry.objects.order_by("id").values_list("kind", flat=True))[-2:] == ["preview", "start"]
+
+
+def _forget(bundle: TaskBundle) -> None:
+    """Another site's profile binds a bundle that was never imported here."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA defer_foreign_keys = ON")
+    TaskBundle.objects.filter(pk=bundle.pk)._raw_delete("default")
+
+
+def test_the_bundle_is_the_profiles_and_never_another(site: Site, browse: Browser) -> None:
+    _forget(site.bundle)
+    response = choose(site, browse("operator"))
+    assert response.status_code == 200
+    assert "no bundle named" in response.content.decode()

@@ -1,0 +1,331 @@
+"""The run page says what happened, from the row that is the truth; panels change only when something did."""
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from runs import lifecycle
+from runs.models import AuditEntry, Bucket, Run, Trial
+from runs.runlog import Line, append_log
+from runs.views.run_panels import NAMES
+from tests.pages.conftest import Browser, signed_in
+from tests.pages.factories import PLANS, Site, make_run
+
+
+def text_of(client: Client, run: Run, query: str = "") -> str:
+    response = client.get(f"/runs/{run.key}/{query}")
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("passed", "All three trials were evaluated and all passed."),
+        ("failed", "All three trials were evaluated; two passed, and the floor asks for all."),
+        ("error", "One of three trials was not graded, so this run neither passed nor failed."),
+        ("incomplete", "One of three trials was not graded"),
+        ("cancelled", "operator-2 cancelled after 1 trial"),
+        ("running", "There is no verdict before every trial has ended."),
+        ("queued", "Waits for worker-1. Nothing has been created yet."),
+        ("broken", "No trial was graded."),
+    ],
+)
+def test_each_ending_has_its_sentence(site: Site, browse: Browser, kind: str, words: str) -> None:
+    assert words in plain(text_of(browse("viewer"), make_run(site, kind)))
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_the_counts_on_the_page_add_up(site: Site, browse: Browser, kind: str) -> None:
+    html = text_of(browse("viewer"), make_run(site, kind))
+    numbers = dict(re.findall(r"</svg>(\w[\w ]*)</dt><dd class=\"n\">(\d+)</dd>", html))
+    numbers |= dict(re.findall(r"<dt>(\w+)</dt><dd class=\"n\">(\d+)</dd>", html))
+    n = {word: int(number) for word, number in numbers.items()}
+    assert n["Evaluated"] == n["Passed"] + n["Failed"]
+    assert n["Requested"] == n["Evaluated"] + n["Error"] + n["Cancelled"] + n.get("Not ended", 0)
+
+
+def test_an_error_is_never_called_a_failure(site: Site, browse: Browser) -> None:
+    """CL11: a trial that was not graded is labelled Error only."""
+    run = make_run(site, "error")
+    row = text_of(browse("viewer"), run).split("</tr>")[3]
+    assert "Error" in plain(row)
+    assert "Failed" not in plain(row)
+    assert "grading.reward_boolean" in row
+
+
+def test_a_run_without_a_grade_shows_no_rate(site: Site, browse: Browser) -> None:
+    text = plain(text_of(browse("viewer"), make_run(site, "broken")))
+    assert "0 of 3 requested evaluated" in text
+    assert "evaluated passed" not in text
+
+
+def test_unknown_is_said_in_words(site: Site, browse: Browser) -> None:
+    """TR10: a cost of 0 beside tokens was not reported."""
+    text = plain(text_of(browse("viewer"), make_run(site, "incomplete")))
+    assert "cost not reported" in text
+    assert "$0" not in text
+
+
+def test_resources_left_behind_are_named_with_a_retry(site: Site, browse: Browser) -> None:
+    text = plain(text_of(browse("operator"), make_run(site, "error")))
+    assert "10 found" in text
+    assert "8 removed" in text
+    assert "2 left on worker-1" in text
+    assert "Two owned resources are still on worker-1." in text
+    assert "Retry the cleanup" in text
+
+
+def test_a_clean_run_offers_no_retry(site: Site, browse: Browser) -> None:
+    assert "Retry the cleanup" not in text_of(browse("operator"), make_run(site, "passed"))
+
+
+def test_cancel_says_what_it_stops_and_what_it_keeps(site: Site, browse: Browser) -> None:
+    text = plain(text_of(browse("operator"), make_run(site, "running")))
+    for words in (
+        "the agent, trial 2",
+        "the gateway",
+        "the result of 1 trial and all evidence so far",
+        "2 trials count as cancelled, not as failed",
+        "Pressing it twice is harmless",
+    ):
+        assert words in text
+
+
+def test_pressing_cancel_twice_asks_once(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    client.post(f"/runs/{run.key}/cancel/")
+    asked = Run.objects.get().cancel_requested_at
+    response = client.post(f"/runs/{run.key}/cancel/", follow=True)
+    assert "changed nothing" in plain(response.content.decode())
+    assert Run.objects.get().cancel_requested_at == asked
+    assert AuditEntry.objects.filter(kind="cancel").count() == 1
+
+
+def test_a_second_operator_sees_who_cancelled(site: Site, browse: Browser) -> None:
+    run = make_run(site, "running")
+    browse("operator").post(f"/runs/{run.key}/cancel/")
+    response = browse("other_operator").post(f"/runs/{run.key}/cancel/", follow=True)
+    text = plain(response.content.decode())
+    assert "It is being cancelled already" in text
+    assert "operator-1 asked at" in text
+    assert "Cancelling" in text
+
+
+def test_cancelling_an_ended_run_is_harmless(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    response = browse("operator").post(f"/runs/{run.key}/cancel/", follow=True)
+    assert "It had ended before" in plain(response.content.decode())
+    assert Run.objects.get().verdict == "passed"
+
+
+def test_cancelling_a_queued_run_ends_it_at_once(site: Site, browse: Browser) -> None:
+    run = make_run(site, "queued")
+    response = browse("operator").post(f"/runs/{run.key}/cancel/", follow=True)
+    assert "nothing had been created" in plain(response.content.decode())
+    assert Run.objects.get().verdict == "cancelled"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_retry_asks_the_worker_and_keeps_the_verdict(site: Site, browse: Browser, jobs: list[Any]) -> None:
+    run = make_run(site, "error")
+    response = browse("operator").post(f"/runs/{run.key}/cleanup/", follow=True)
+    assert "worker-1 was asked to clean up" in plain(response.content.decode())
+    assert [job[0] for job in jobs] == ["cleanup"]
+    assert Run.objects.get().verdict == "error"
+
+
+def test_a_retry_on_a_clean_run_asks_for_nothing(site: Site, browse: Browser, jobs: list[Any]) -> None:
+    run = make_run(site, "passed")
+    response = browse("operator").post(f"/runs/{run.key}/cleanup/", follow=True)
+    assert "clean already" in plain(response.content.decode())
+    assert jobs == []
+
+
+def test_a_retry_while_it_runs_is_refused_in_words(site: Site, browse: Browser, jobs: list[Any]) -> None:
+    run = make_run(site, "running")
+    response = browse("operator").post(f"/runs/{run.key}/cleanup/", follow=True)
+    assert "has not ended" in plain(response.content.decode())
+    assert jobs == []
+
+
+# --- panels ---
+
+
+def panel(client: Client, run: Run, name: str, tag: str = "") -> Any:
+    headers = {"HX-Request": "true"} | ({"If-None-Match": tag} if tag else {})
+    return client.get(f"/runs/{run.key}/live/{name}/", headers=headers)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_panel_that_did_not_change_is_not_sent_again(site: Site, browse: Browser, name: str) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    first = panel(client, run, name)
+    assert first.status_code == 200
+    again = panel(client, run, name, first["ETag"])
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_panel_asks_with_the_tag_that_it_was_sent_with(site: Site, browse: Browser, name: str) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    response = panel(client, run, name)
+    headers = re.search(r"hx-headers='([^']+)'", response.content.decode())
+    assert headers is not None
+    assert json.loads(headers[1]) == {"If-None-Match": response["ETag"]}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PLANS if kind not in ("running", "queued")])
+def test_nothing_polls_once_the_run_has_ended(site: Site, browse: Browser, kind: str) -> None:
+    run = make_run(site, kind)
+    html = text_of(browse("operator"), run)
+    assert "hx-get" not in html
+    for name in NAMES:
+        assert "hx-get" not in panel(browse("operator"), run, name).content.decode()
+
+
+def test_a_running_run_polls_every_panel(site: Site, browse: Browser) -> None:
+    html = text_of(browse("operator"), make_run(site, "running"))
+    assert html.count('hx-trigger="every 2s"') == len(NAMES)
+
+
+def test_a_new_log_line_changes_the_log_alone(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    tags = {name: panel(client, run, name)["ETag"] for name in NAMES}
+    append_log(run.pk, [Line(source="engine", text="a new line")])
+    changed = [name for name in NAMES if panel(client, run, name, tags[name]).status_code == 200]
+    assert changed == ["log"]
+
+
+def test_a_graded_trial_changes_verdict_and_trials(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    tags = {name: panel(client, run, name)["ETag"] for name in NAMES}
+    lifecycle.record_trial(run.pk, 2, lifecycle.TrialEnd(bucket=Bucket.FAILED, reward=0))
+    changed = [name for name in NAMES if panel(client, run, name, tags[name]).status_code == 200]
+    assert {"verdict", "trials"} <= set(changed)
+    assert "log" not in changed
+
+
+def test_a_panel_of_no_such_name_is_not_found(site: Site, browse: Browser) -> None:
+    assert panel(browse("operator"), make_run(site, "running"), "secrets").status_code == 404
+
+
+def test_a_silent_worker_is_said_on_the_page(site: Site, browse: Browser) -> None:
+    run = make_run(site, "running")
+    client = browse("viewer")
+    assert "has been silent" not in text_of(client, run)
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=2))
+    assert "worker-1 has been silent since" in plain(text_of(client, run))
+
+
+# --- the log ---
+
+
+def test_dropped_lines_are_counted_where_they_are_missing(site: Site, browse: Browser) -> None:
+    text = plain(text_of(browse("operator"), make_run(site, "error")))
+    assert "312 older lines dropped." in text
+
+
+def test_a_long_log_shows_its_end_and_says_what_is_not_shown(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    append_log(run.pk, [Line(source="engine", text=f"line {number}") for number in range(600)])
+    text = plain(text_of(client, run))
+    assert "line 599" in text
+    assert "line 100 " not in text
+    assert "359 earlier lines are kept but not shown." in text
+    assert "line 100 " in plain(text_of(client, run, "?log=all"))
+
+
+def test_a_cut_line_says_so(site: Site, browse: Browser) -> None:
+    run = make_run(site, "running")
+    append_log(run.pk, [Line(source="harness", text="x" * 1_000_000)])
+    html = text_of(browse("operator"), run)
+    assert "[cut at 4,096 characters]" in html
+    assert len(html) < 100_000
+
+
+# --- many trials ---
+
+
+def many_trials(run: Run, count: int) -> None:
+    Trial.objects.filter(run=run).delete()
+    Trial.objects.bulk_create(
+        Trial(run=run, ordinal=n, task_name=f"task-{n:04d}", task_checksum="0" * 64, bucket="cancelled")
+        for n in range(1, count + 1)
+    )
+
+
+def test_thousands_of_trials_come_in_windows(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "queued"), browse("viewer")
+    many_trials(run, 5000)
+    Run.objects.filter(pk=run.pk).update(count_requested=5000)
+    text = text_of(client, run)
+    assert "task-0100" in text
+    assert "task-0101" not in text
+    last = text_of(client, run, "?from=4999")
+    assert "task-5000" in last
+    assert "Trials 4,901 to 5,000 of 5,000" in plain(last)
+
+
+@pytest.mark.parametrize("asked", ["-1", "0", "x", "999999999999", "1.5", ""])
+def test_a_window_that_is_none_is_moved_inside(site: Site, browse: Browser, asked: str) -> None:
+    assert "ledger-totals" in text_of(browse("viewer"), make_run(site, "passed"), f"?from={asked}")
+
+
+def test_a_run_page_costs_a_fixed_number_of_queries(
+    site: Site, browse: Browser, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    run, client = make_run(site, "error"), browse("operator")
+    text_of(client, run)
+    with django_assert_num_queries(_RUN_PAGE_QUERIES):
+        text_of(client, run)
+    many_trials(run, 300)
+    append_log(run.pk, [Line(source="engine", text="more")] * 300)
+    with django_assert_num_queries(_RUN_PAGE_QUERIES):
+        text_of(client, run)
+
+
+_RUN_PAGE_QUERIES = 14
+
+
+def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:
+    run = make_run(site, "error")
+    html = browse("viewer").get(f"/runs/{run.key}/trials/3/").content.decode()
+    steps = re.findall(r'<li class="(attention|off|)">.*?<b>([^<]+)</b>', html.split('class="proof"')[1])
+    assert [word for tone, word in steps if tone == "attention"] == ["Graded 0 or 1"]
+    assert "Error, not graded" in html
+
+
+def test_later_steps_are_not_judged_once_one_decided(site: Site, browse: Browser) -> None:
+    run = make_run(site, "incomplete")
+    html = browse("viewer").get(f"/runs/{run.key}/trials/2/").content.decode()
+    steps = dict(
+        re.findall(r'<li class="(?:attention|off|)">.*?<b>([^<]+)</b><small>([^<]+)', html.split('class="proof"')[1])
+    )
+    assert steps["Within its time"] == "The agent time limit"
+    assert steps["Model answered"].startswith("not judged")
+    assert "5 min reached" in plain(html)
+
+
+def test_a_trial_that_is_none_is_not_found(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    for ordinal in ("0", "4", "99999999999999999999"):
+        assert browse("viewer").get(f"/runs/{run.key}/trials/{ordinal}/").status_code == 404
+
+
+def test_a_reward_after_the_limit_is_shown_and_not_counted(site: Site, browse: Browser) -> None:
+    run = make_run(site, "incomplete")
+    Trial.objects.filter(run=run, ordinal=2).update(reward=1, badges=["graded_after_limit"])
+    text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
+    assert "1, kept and not counted" in text
+    assert "after a time limit" in text

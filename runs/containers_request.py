@@ -159,6 +159,8 @@ def _host_config(request: ContainerRequest) -> dict[str, Any]:
         "DnsOptions": list(DNS_OPTIONS),
         "DnsSearch": ["."],
         "ExtraHosts": [f"{name}:{address}" for name, address in sorted(request.hosts.items())],
+        # The gateway stands in two networks, and nothing but its program may carry anything between them.
+        "Sysctls": {"net.ipv4.ip_forward": "0"} if request.role is Role.GATEWAY else {},
     }
 
 

@@ -168,7 +168,11 @@ class Execution:
         self._enter(Stage.PROBE, "Proving that the run's network reaches the gateway and nothing else")
         with self._failing(Stage.PROBE):
             report = prove_egress(
-                api, self.journal, self._required_gateway(), self.spec["images"]["verifier"]
+                api,
+                self.journal,
+                self._required_gateway(),
+                self.spec["images"]["verifier"],
+                endpoint_url=self.spec["endpoint"]["base_url"],
             )
             self.folder.update_facts(probe=report.as_json())
         if not report.passed:

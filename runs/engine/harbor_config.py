@@ -20,6 +20,8 @@ BASE_URL = "OPENAI_BASE_URL"
 EXEC_OUTPUT_BYTES = 256 * 1024
 TRANSFER_BYTES = 64 * 1024 * 1024
 TRANSFER_FILES = 2_048
+# The agent waits longer than the gateway, so that an endpoint that is too slow is seen by the gateway as such.
+GATEWAY_ANSWERS_FIRST_S = 10
 
 
 class Network(Protocol):
@@ -225,7 +227,7 @@ def _agent_settings(controls: Mapping[str, Any]) -> dict[str, Any]:
             "cost_tracking": "ignore_errors",
             "model_kwargs": {
                 "max_retries": controls["retries"],
-                "timeout": controls["request_timeout_s"],
+                "timeout": controls["request_timeout_s"] + GATEWAY_ANSWERS_FIRST_S,
                 "drop_params": controls["drop_params"],
             },
         },

@@ -136,11 +136,7 @@ def routes_to(address: str) -> list[str]:
     """This host's own routes to an address, its default route not counted."""
     routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     number = int.from_bytes(socket.inet_aton(address), "little")
-    return [
-        fields[0]
-        for fields in routes
-        if int(fields[7], 16) and number & int(fields[7], 16) == int(fields[1], 16)
-    ]
+    return [fields[0] for fields in routes if int(fields[7], 16) and number & int(fields[7], 16) == int(fields[1], 16)]
 
 
 def test_its_secrets_are_in_no_file_log_ledger_process_or_inspect_output(site: Site, tmp_path: Path) -> None:
@@ -170,17 +166,10 @@ def test_its_secrets_are_in_no_file_log_ledger_process_or_inspect_output(site: S
 def test_it_is_contained_and_owned_like_every_other_container(site: Site) -> None:
     with site.gateway("scripted-positive") as gateway:
         seen = site.api.inspect_container(gateway.container.id)
-        entered = site.api.exec_create(
-            gateway.container.id, ["python3", "-I", "-c", "print(open('/proc/1/limits').read())"]
-        )
-        limits = site.api.exec_start(entered["Id"]).decode()
+        limits = inside(site, gateway.container.id, "/proc/1/limits")
+        forwarding = inside(site, gateway.container.id, "/proc/sys/net/ipv4/ip_forward")
     host = seen["HostConfig"]
-    assert (
-        host["ReadonlyRootfs"]
-        and host["CapDrop"] == ["ALL"]
-        and not host["CapAdd"]
-        and not host["Privileged"]
-    )
+    assert host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"] and not host["CapAdd"] and not host["Privileged"]
     assert (host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (256 * 1024**2, 256 * 1024**2, 32)
     assert seen["Mounts"] == [] and not host["Binds"] and not host.get("Tmpfs")
     assert seen["Config"]["User"] == "65534:65534"
@@ -190,6 +179,14 @@ def test_it_is_contained_and_owned_like_every_other_container(site: Site) -> Non
     }
     assert gateway.container.intent.labels.items() <= seen["Config"]["Labels"].items()
     assert limits.split("Max core file size")[1].split()[:2] == ["0", "0"]
+    assert forwarding.strip() == "0"
+
+
+def inside(site: Site, container: str, path: str) -> str:
+    """What a file in the container's view says."""
+    program = f"print(open({path!r}).read())"
+    entered = site.api.exec_create(container, ["python3", "-I", "-c", program])
+    return str(site.api.exec_start(entered["Id"]).decode())
 
 
 def test_a_flood_from_an_agent_costs_no_proof_and_a_bounded_log(site: Site) -> None:
@@ -276,7 +273,4 @@ def test_the_probe_fails_on_a_network_that_reaches_the_host(site: Site) -> None:
         site.networks = confined
         remove_owned(site.api, site.journal, open_network.intent.nonce)
     codes = {check.code for check in report.failures}
-    assert (
-        not report.passed
-        and {"egress.host_address", "egress.default_gateway", "egress.network_gateway"} <= codes
-    )
+    assert not report.passed and {"egress.host_address", "egress.default_gateway", "egress.network_gateway"} <= codes

@@ -82,7 +82,7 @@ def test_the_agent_has_its_exact_version_limits_and_no_hidden_repeats() -> None:
     assert agent["kwargs"]["max_tokens"] == 4096
     settings = agent["kwargs"]["config"]
     assert settings["agent"] == {"step_limit": 32}
-    assert settings["model"]["model_kwargs"] == {"max_retries": 0, "timeout": 60, "drop_params": False}
+    assert settings["model"]["model_kwargs"] == {"max_retries": 0, "timeout": 70, "drop_params": False}
     assert "reasoning_effort" not in agent["kwargs"]
 
 

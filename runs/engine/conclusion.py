@@ -13,8 +13,8 @@ from typing import Any
 from django.conf import settings
 
 from evidence.classify import Classification, classify_trial
-from evidence.facts import TrialFacts
 from evidence.ingest import ingest
+from evidence.publishing import integrity_held, publish
 from evidence.results import RunFacts, read_run
 from evidence.verdict import suite_verdict
 from runs import lifecycle, runlog
@@ -68,14 +68,13 @@ def conclude(
     ingest(run, folder.path, secrets=secrets.values)
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
     result = clean_and_mirror(run_id, journal, closed)
-    _finish(run, read_run(folder.path, spec_sha256=run.spec_sha256), result, interrupted=interrupted)
+    facts = read_run(folder.path, spec_sha256=run.spec_sha256)
+    _finish(run, facts, result, secrets.values, interrupted=interrupted)
 
 
 def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
     """Remove all that the run owns, verify it, and show the journal's entries in the database."""
-    result = remove_all(
-        partial(connect, settings.DOCKER_TIMEOUT_S), journal, closed=closed, data=settings.DATA
-    )
+    result = remove_all(partial(connect, settings.DOCKER_TIMEOUT_S), journal, closed=closed, data=settings.DATA)
     try:
         lifecycle.mirror_journal(run_id, resource_states(journal.read()))
     except JournalError:
@@ -113,22 +112,24 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool) -> None:
     folder.update_facts(**changes)
 
 
-def _finish(run: Run, facts: RunFacts, result: CleanupResult, *, interrupted: bool) -> None:
-    judged = [(trial, classify_trial(trial)) for trial in facts.trials]
-    for trial, classification in judged:
-        lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classification))
+def _finish(run: Run, facts: RunFacts, result: CleanupResult, secrets: list[str], *, interrupted: bool) -> None:
+    judgements = [classify_trial(trial) for trial in facts.trials]
+    for trial, judgement in zip(facts.trials, judgements, strict=True):
+        lifecycle.record_trial(run.key, trial.trial, trial_end(trial, judgement))
     cleanup = Cleanup(result.state)
+    run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
     suite = suite_verdict(
-        [judgement for _, judgement in judged],
+        judgements,
         floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
         cleanup_clean=cleanup is Cleanup.CLEAN,
         run_failed=bool(facts.failure) or facts.interrupted,
-        integrity_held=all(check.ok for check in facts.checks),
+        integrity_held=integrity_held(run, facts),
     )
+    publish(run, facts, judgements, secrets=secrets)
     verdict = Verdict(suite.verdict.value)
     state = _state(facts, verdict, interrupted=interrupted)
     lifecycle.finish(run.key, state=state, verdict=verdict, cleanup=cleanup, failure=_failure(facts))
-    _say_the_end(run.key, verdict, judged, cleanup)
+    _say_the_end(run.key, verdict, judgements, cleanup)
 
 
 def _state(facts: RunFacts, verdict: Verdict, *, interrupted: bool) -> RunState:
@@ -182,9 +183,7 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
     lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=Cleanup.CLEAN, failure=why)
 
 
-def _say_the_end(
-    run_id: str, verdict: Verdict, judged: list[tuple[TrialFacts, Classification]], cleanup: Cleanup
-) -> None:
-    lines = [f"Trial {trial.trial}: {judgement.code}" for trial, judgement in judged]
+def _say_the_end(run_id: str, verdict: Verdict, judgements: list[Classification], cleanup: Cleanup) -> None:
+    lines = [f"Trial {number}: {judgement.code}" for number, judgement in enumerate(judgements, 1)]
     lines.append(f"Verdict: {verdict.label}; cleanup: {cleanup.label}")
     runlog.append_log(run_id, [runlog.Line(source="engine", text=text) for text in lines])

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, locks
+from runs import access, bundle_import, locks
 from runs.documents.canonical import JsonObject
 from runs.management.output import Exit, SiteCommand
 
@@ -30,5 +30,7 @@ class Command(SiteCommand):
         images: dict[str, JsonObject] = {image.role: image.document() for image in assets.images.images}
         locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
         locks.record_image_locks(settings.WORKER_NAME, images)
+        profile, bundle = bundle_import.install_packaged()
+        self.output.line(f"bundle: {bundle} is {bundle.status}; profile: {profile}")
         self.output.json("benchsite.prepare/v1", {"harness": assets.harness.lock.document, "images": images})
         return Exit.DONE

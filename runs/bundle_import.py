@@ -6,7 +6,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from runs import reviewing
+from runs import registry, reviewing
 from runs.access import AnyUser
 from runs.documents.bundles import LoadedBundle, verify_bundle
 from runs.documents.canonical import JsonObject, load_object
@@ -14,7 +14,7 @@ from runs.documents.certification import RECORD_NAME, check_record
 from runs.documents.packaged import PACKAGED, read_bundle
 from runs.documents.problems import raise_if, refuse
 from runs.images.recipes import recipe_identities
-from runs.models import BundleStatus, TaskBundle
+from runs.models import BundleStatus, Profile, TaskBundle
 
 PACKAGED_REVIEWER = "benchsite"
 PACKAGED_NOTE = "Reviewed with the release that packages it."
@@ -38,8 +38,12 @@ def import_bundle(folder: Path, *, data: Path, user: AnyUser | None) -> TaskBund
     return row
 
 
-def install_packaged(name: str = "environment-smoke") -> TaskBundle:
-    """Store the bundle that ships with benchsite, with the certification and review that ship with it."""
+def install_packaged(name: str = "environment-smoke") -> tuple[Profile, TaskBundle]:
+    """Store the profile and the bundle that ship with benchsite, with the certification and review that ship too.
+
+    Idempotent. Raises DocumentError when files, manifest and certification do not belong together,
+    BundleRefused `bundle.revision_taken` when this revision is stored with another manifest.
+    """
     folder = PACKAGED / name
     bundle = read_bundle(folder)
     raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
@@ -47,13 +51,14 @@ def install_packaged(name: str = "environment-smoke") -> TaskBundle:
     if record is None:
         raise refuse("certification.missing", "the packaged bundle is not certified; run manage.py bundle certify")
     check_record(record, bundle)
-    return reviewing.install_packaged(
+    row = reviewing.install_packaged(
         (folder / "manifest.json").read_bytes(),
         name=name,
         certification=record,
         reviewed_by=PACKAGED_REVIEWER,
         note=PACKAGED_NOTE,
     )
+    return registry.store_profile((folder / "profile.json").read_bytes(), user=None), row
 
 
 def write_record(folder: Path, record: JsonObject) -> None:

@@ -165,8 +165,9 @@ def test_only_a_passed_certification_in_containers_makes_a_bundle_certified(
 @pytest.mark.django_db
 def test_the_packaged_bundle_is_installed_reviewed_and_only_once():
     for _ in range(2):
-        assert bundle_import.install_packaged().status == BundleStatus.REVIEWED
-    assert TaskBundle.objects.count() == 1
+        profile, bundle = bundle_import.install_packaged()
+        assert (bundle.status, profile.startable) == (BundleStatus.REVIEWED, True)
+    assert (TaskBundle.objects.count(), Profile.objects.count()) == (1, 1)
 
 
 @pytest.mark.django_db

@@ -5,11 +5,13 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from benchsite import views
+from benchsite.one_time_login import one_time_login
 from runs.views.overview import overview
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", overview, name="overview"),
     path("sign-in/", views.SignIn.as_view(), name="login"),
+    path("sign-in/once/<str:key>/<str:token>/", one_time_login, name="one_time_login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("account/", views.account, name="account"),
     path("account/appearance/", views.appearance, name="appearance"),

@@ -4,6 +4,7 @@ import logging
 
 from runs.lifecycle import HostBusy
 from runs.models import Run, RunState
+from runs.patience import be_patient
 
 log = logging.getLogger(__name__)
 
@@ -16,6 +17,7 @@ def run(run_id: str) -> None:
         return
     from runs.engine.execution import execute  # only workers import the engine
 
+    be_patient()
     try:
         execute(run_id)
     except HostBusy:

@@ -45,6 +45,7 @@ from runs.moves import (
     ResourceState,
     TrialEnd,
 )
+from runs.patience import patient
 
 __all__ = [
     "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalMove", "NoSuchRun",
@@ -57,6 +58,7 @@ type RunId = uuid.UUID | str
 _ORDER = list(STATE_OF_STAGE)
 
 
+@patient
 def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
     """Move ``queued`` → ``preparing`` for the process ``identity`` of worker ``worker`` on ``host``.
 
@@ -92,16 +94,19 @@ def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
     return bool(hit)
 
 
+@patient
 def heartbeat(run_id: RunId) -> bool:
     """Say that the run's process lives. False when the run is not active any more: stop at once."""
     return bool(_active(run_id).update(heartbeat_at=timezone.now()))
 
 
+@patient
 def cancel_requested_at(run_id: RunId) -> datetime | None:
     """When a cancellation was asked for; ``None`` when it was not. The supervisor polls this each second."""
     return Run.objects.filter(pk=_pk(run_id)).values_list("cancel_requested_at", flat=True).first()
 
 
+@patient
 def enter_stage(run_id: RunId, stage: Stage, *, trial: int | None = None) -> bool:
     """Enter ``stage`` (with its trial's ordinal), and the state that belongs to it; stages never go back.
 
@@ -117,15 +122,14 @@ def enter_stage(run_id: RunId, stage: Stage, *, trial: int | None = None) -> boo
         hit = (
             _active(run_id)
             .filter(earlier)
-            .update(
-                state=STATE_OF_STAGE[stage], stage=stage, stage_trial=trial, heartbeat_at=now, updated_at=now
-            )
+            .update(state=STATE_OF_STAGE[stage], stage=stage, stage_trial=trial, heartbeat_at=now, updated_at=now)
         )
         if hit:
             StageMark.objects.create(run_id=_pk(run_id), stage=stage, trial=trial, at=now)
     return bool(hit)
 
 
+@patient
 def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
     """Ask for a run's end; safe to repeat. A queued run is cancelled at once, an active one is flagged.
 
@@ -139,11 +143,7 @@ def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
     with transaction.atomic():
         if _cancel_queued(run_id, asked):
             outcome = CancelOutcome.CANCELLED
-        elif (
-            _active(run_id)
-            .filter(cancel_requested_at__isnull=True)
-            .update(updated_at=timezone.now(), **asked)
-        ):
+        elif _active(run_id).filter(cancel_requested_at__isnull=True).update(updated_at=timezone.now(), **asked):
             outcome = CancelOutcome.REQUESTED
         else:
             return _why_not_cancelled(run_id)
@@ -151,9 +151,8 @@ def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
     return outcome
 
 
-def start_trial(
-    run_id: RunId, ordinal: int, *, stage: str = "setup", trial_uuid: uuid.UUID | None = None
-) -> bool:
+@patient
+def start_trial(run_id: RunId, ordinal: int, *, stage: str = "setup", trial_uuid: uuid.UUID | None = None) -> bool:
     """Show what a trial is doing: ``stage`` is ``setup``, ``agent`` or ``verifier``. False once it ended."""
     open_trial = Trial.objects.filter(run_id=_pk(run_id), ordinal=ordinal, bucket__isnull=True)
     hit = open_trial.update(stage=stage)
@@ -163,6 +162,7 @@ def start_trial(
     return bool(hit)
 
 
+@patient
 def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
     """Write what trial ``ordinal`` amounts to, once, and count it. False when it had been written before.
 
@@ -184,6 +184,7 @@ def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
     return bool(hit)
 
 
+@patient
 def close_trials(run_id: RunId, *, bucket: Bucket, failure_class: str = "", failure_code: str = "") -> int:
     """Give every trial without a bucket this one (cancelled, or an error); returns how many there were."""
     if bucket in (Bucket.PASSED, Bucket.FAILED):
@@ -198,6 +199,7 @@ def close_trials(run_id: RunId, *, bucket: Bucket, failure_class: str = "", fail
     return count
 
 
+@patient
 def mirror_journal(run_id: RunId, entries: Iterable[ResourceState]) -> int:
     """Make the rows of owned resources equal to the journal's entries; also after the run's end."""
     rows = [
@@ -217,6 +219,7 @@ def mirror_journal(run_id: RunId, entries: Iterable[ResourceState]) -> int:
     return len(rows)
 
 
+@patient
 def finish(
     run_id: RunId, *, state: RunState, verdict: Verdict, cleanup: Cleanup, failure: Failure | None = None
 ) -> bool:
@@ -230,9 +233,7 @@ def finish(
         raise IllegalEnding(f"{state} with {verdict}")
     now = timezone.now()
     values: dict[str, Any] = {"state": state, "stage": Stage.ENDED, "verdict": verdict, "ended_at": now}
-    values |= (
-        {"stage_trial": None, "updated_at": now} | _cleanup_values(cleanup, now) | _failure_values(failure)
-    )
+    values |= {"stage_trial": None, "updated_at": now} | _cleanup_values(cleanup, now) | _failure_values(failure)
     try:
         with transaction.atomic():
             hit = _active(run_id).update(updated_at=now)  # from here on nobody else counts trials
@@ -246,6 +247,7 @@ def finish(
     return bool(hit)
 
 
+@patient
 def cleanup_changed(run_id: RunId, *, cleanup: Cleanup) -> bool:
     """Record another attempt to clean up after a run that has ended; never touches the verdict.
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from runs.models import LogLine, Run
 from runs.models.resources import LOG_BYTES_KEPT, LOG_LINES_KEPT, LOG_TEXT_LIMIT
+from runs.patience import patient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class Window:
     dropped: int
 
 
+@patient
 def append_log(run_id: uuid.UUID | str, lines: Iterable[Line]) -> int:
     """Add lines and drop the oldest beyond the bounds, counting them on the run. Returns how many were added.
 

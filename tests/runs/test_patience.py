@@ -1,10 +1,12 @@
 """A database that restarts is waited for; everything else is not."""
 
 import pytest
-from django.db import IntegrityError, OperationalError, transaction
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
+from runs import lifecycle, patience
 from runs.models import Run
 from runs.patience import patiently
+from tests.runs.rows import Process, run_row
 
 
 class Flaky:
@@ -51,3 +53,33 @@ def test_other_errors_are_not_waited_for():
 
     with pytest.raises(IntegrityError):
         patiently(refused, sleep=lambda _: pytest.fail("it waited"))
+
+
+def broken_connection() -> None:
+    """What a restart of PostgreSQL does to a connection that is kept."""
+    other = connections["default"].copy()
+    with other.cursor() as killer, connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        killer.execute("SELECT pg_terminate_backend(%s)", cursor.fetchone())
+    other.close()
+
+
+@pytest.mark.skipif("connection.vendor == 'sqlite'", reason="SQLite has no server to restart")
+@pytest.mark.django_db(transaction=True)
+class TestRestart:
+    def test_a_run_goes_on_after_its_connection_broke(self, monkeypatch):
+        run = run_row()
+        monkeypatch.setattr(patience, "_patience_s", 10.0)
+        lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+        broken_connection()
+        assert lifecycle.heartbeat(run.pk)
+        broken_connection()
+        assert lifecycle.enter_stage(run.pk, lifecycle.Stage.GATEWAY)
+        assert run.stage_marks.count() == 2
+
+    def test_a_page_does_not_wait(self):
+        run = run_row()
+        broken_connection()
+        with pytest.raises(OperationalError):
+            lifecycle.heartbeat(run.pk)
+        connections.close_all()

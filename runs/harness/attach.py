@@ -29,9 +29,7 @@ def engine_socket() -> str:
         return DEFAULT_SOCKET
     parts = urlsplit(host)
     if parts.scheme != "unix" or not parts.path:
-        raise EngineFailed(
-            "engine.transport", "The container engine must be reached by its Unix socket.", host
-        )
+        raise EngineFailed("engine.transport", "The container engine must be reached by its Unix socket.", host)
     return parts.path
 
 

@@ -146,9 +146,7 @@ class Container:
         stdin: Iterator[bytes] | None = None,
         interrupt: Interrupt | None = None,
     ) -> tuple[Ended, Tail]:
-        return run_to_end(
-            self._api, self.id, command, limit_s=limit_s, take=take, stdin=stdin, interrupt=interrupt
-        )
+        return run_to_end(self._api, self.id, command, limit_s=limit_s, take=take, stdin=stdin, interrupt=interrupt)
 
     def begin(self, command: Command, *, limit_s: float) -> Running:
         """Start a command whose output the caller reads itself."""
@@ -196,9 +194,7 @@ class Container:
 
     def _kill_once(self) -> None:
         for argv in KILL_COMMANDS:
-            ended, _ = self.run(
-                Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=lambda _: None
-            )
+            ended, _ = self.run(Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=lambda _: None)
             if ended.exit_code not in NOT_RUNNABLE:
                 return
 
@@ -214,9 +210,7 @@ class Container:
         output = Tail(COUNTERS_BYTES)
         argv = ("python3", "-I", "-S", "-c", COUNTERS_SCRIPT, *sorted(self._plan.tmpfs))
         try:
-            ended, _ = self.run(
-                Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=output.add
-            )
+            ended, _ = self.run(Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=output.add)
             return parse_counters(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
         except Exception as error:
             self._fail("stop", error)
@@ -291,9 +285,7 @@ def parse_counters(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
     """The script's output as fields of the `counters` event, or None when it is not exactly that."""
     try:
         found = json.loads(text)
-        space = {
-            path: {name: _count(found["tmpfs"][path][name]) for name in ("used", "size")} for path in tmpfs
-        }
+        space = {path: {name: _count(found["tmpfs"][path][name]) for name in ("used", "size")} for path in tmpfs}
         counts = {name: _count(found[name]) for name in ("oom_kill", "pids_max", "memory_peak_bytes")}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -87,9 +87,7 @@ def as_fields(fetched: Fetched, trial_directory: Path) -> dict[str, object]:
         "sha256": fetched.copy.sha256 if fetched.copy else None,
         "kept": kept.relative_to(trial_directory).as_posix() if kept else None,
         "entries": [entry.as_json() for entry in fetched.entries[:MAX_ENTRIES]],
-        "refusals": [
-            {"path": refusal.path, "code": f"transfer.{refusal.code}"} for refusal in fetched.refusals
-        ],
+        "refusals": [{"path": refusal.path, "code": f"transfer.{refusal.code}"} for refusal in fetched.refusals],
     }
 
 

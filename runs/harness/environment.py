@@ -151,6 +151,8 @@ class OwnedEnvironment(BaseEnvironment):
             artifacts=self._declared_artifacts(),
             check_agent_logs=handover.agent_logs_problem,
             beside_agent=lambda: self._prepare_verifier(plan, observed),
+            # Most likely no verifier comes any more; after a deadline one does, and starts on its own.
+            after_cancel=ahead.discard_all,
         )
         if ready is None:
             container.start()
@@ -329,9 +331,7 @@ class OwnedEnvironment(BaseEnvironment):
     def _declared_artifacts(self) -> list[str]:
         """The task's own artifact paths, only to fetch them together; Harbor still asks for each."""
         try:
-            declared = tomllib.loads((self.environment_dir.parent / "task.toml").read_text()).get(
-                "artifacts", []
-            )
+            declared = tomllib.loads((self.environment_dir.parent / "task.toml").read_text()).get("artifacts", [])
             sources = [item if isinstance(item, str) else item["source"] for item in declared]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []

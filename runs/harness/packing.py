@@ -85,9 +85,7 @@ def _content(source: Source, upload: Upload) -> Iterator[bytes]:
         while left:
             data = file.read(min(left, READ_CHUNK))
             if not data:
-                raise TransferFailed(
-                    "transfer.changed", "A file became shorter while it was sent.", source.target
-                )
+                raise TransferFailed("transfer.changed", "A file became shorter while it was sent.", source.target)
             left -= len(data)
             digest.update(data)
             yield data
@@ -101,9 +99,7 @@ def _content(source: Source, upload: Upload) -> Iterator[bytes]:
 def _source(host: Path, target: str, path: str) -> Source:
     seen = host.lstat()
     if not stat.S_ISREG(seen.st_mode):
-        raise TransferFailed(
-            "transfer.host_special", "Only plain files are sent into a container.", str(path)
-        )
+        raise TransferFailed("transfer.host_special", "Only plain files are sent into a container.", str(path))
     mode = SCRIPT_MODE if seen.st_mode & 0o111 else FILE_MODE
     return Source(host, target, seen.st_size, mode, path)
 
@@ -122,9 +118,7 @@ def _join(target: str, relative: str) -> str:
 
 
 def _raise(error: OSError) -> None:
-    raise TransferFailed(
-        "transfer.host_unreadable", "A file of this task cannot be read.", str(error)
-    ) from error
+    raise TransferFailed("transfer.host_unreadable", "A file of this task cannot be read.", str(error)) from error
 
 
 def _header(path: str, size: int, mode: int, kind: bytes) -> Iterator[bytes]:

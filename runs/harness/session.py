@@ -58,6 +58,7 @@ class Session:
         artifacts: Iterable[str] = (),
         check_agent_logs: Callable[[Path], str | None] | None = None,
         beside_agent: Callable[[], None] = lambda: None,
+        after_cancel: Callable[[], None] = lambda: None,
     ) -> None:
         self._container = container
         self._who = who
@@ -66,6 +67,8 @@ class Session:
         self._artifacts = tuple(artifacts)
         self._check_agent_logs = check_agent_logs
         self._beside_agent = beside_agent
+        self._after_cancel = after_cancel
+        self._cancelled = False
         self._limits = Limits(plan.bounds.transfer_bytes, plan.bounds.transfer_files)
         self._outbox: list[packing.Upload] = []
         self._results: dict[str, Fetched] = {}
@@ -90,12 +93,11 @@ class Session:
         try:
             with translated("exec"):
                 ended, errors = await in_thread(
-                    lambda: self._container.run(
-                        command, limit_s=limit_s, take=output.add, interrupt=interrupt
-                    ),
+                    lambda: self._container.run(command, limit_s=limit_s, take=output.add, interrupt=interrupt),
                     on_cancel=interrupt,
                 )
         except asyncio.CancelledError:
+            self._cancelled = True
             self._write_exec(purpose, _cut_short(started), output, cancelled=True)
             await self._kill_after_cancel()
             raise
@@ -215,9 +217,7 @@ class Session:
         with translated("kill"):
             remaining = await in_thread(self._container.kill_others)
         if remaining != 0:
-            error = TransferFailed(
-                "container.busy", "The agent's processes could not be stopped.", f"{remaining}"
-            )
+            error = TransferFailed("container.busy", "The agent's processes could not be stopped.", f"{remaining}")
             self._failed("transfer", error)
             raise error
         self._hushed = True
@@ -234,9 +234,7 @@ class Session:
     def _fetch(self, path: str) -> None:
         purpose, kept = self._purpose(path)
         check = self._check_agent_logs if purpose == "agent_logs" else None
-        fetched = fetch(
-            self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check
-        )
+        fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check)
         self._results[path] = fetched
         self._observed.write("transfer", self._who.role, **as_fields(fetched, self._plan.directory))
         if fetched.outcome is Outcome.FAILED and fetched.error is not None:
@@ -256,7 +254,10 @@ class Session:
         """Stop, look, remove. Never raises."""
         if self._version is not None:
             await settled(self._version)
-        await in_thread(self._container.close)
+        closing = [in_thread(self._container.close)]
+        if self._cancelled:
+            closing.append(in_thread(self._after_cancel))
+        await asyncio.gather(*closing)
 
     async def _kill_after_cancel(self) -> None:
         future = asyncio.get_running_loop().run_in_executor(None, self._container.kill_others)

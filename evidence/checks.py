@@ -25,9 +25,7 @@ def equal(name: str, code: str, expected: object, found: object) -> Check:
 
 def same_number(name: str, code: str, expected: object, found: object) -> Check:
     """Equal numbers, whether written 60 or 60.0; a boolean is no number."""
-    numbers = all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found)
-    )
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found))
     ok = numbers and expected == found
     return Check(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
 

@@ -81,7 +81,7 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
         run=run,
         folder=folder,
         scrubber=Scrubber(secrets),
-        known={artifact.path: artifact for artifact in run.artifacts.all()},
+        known={artifact.path: artifact for artifact in Artifact.objects.filter(run=run)},
         redactions=read_redactions(folder),
     )
     work.report.secrets_too_short = work.scrubber.too_short
@@ -269,7 +269,7 @@ def _ledger(work: _Ingest) -> LedgerReport:
 def register_document(run: Run, path: str, document: object, *, secrets: Iterable[str] = ()) -> Artifact:
     """Store one document of our own (suite result, provenance) under its place below `evidence/`."""
     work = _Ingest(run, Folder(Path("/nonexistent")), Scrubber(secrets), {}, {})
-    existing = run.artifacts.filter(path=path).first()
+    existing = Artifact.objects.filter(run=run, path=path).first()
     if existing is not None:
         work.known[path] = existing
     data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

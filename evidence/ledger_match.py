@@ -32,11 +32,7 @@ class MatchSummary:
         if not self.answers:
             return "The ledger has no answers to compare with."
         text = f"{self.matched} of {self.compared} steps match the ledger"
-        extra = (
-            f"; {self.unmatched_answers} answers of the endpoint have no step"
-            if self.unmatched_answers
-            else ""
-        )
+        extra = f"; {self.unmatched_answers} answers of the endpoint have no step" if self.unmatched_answers else ""
         return f"{text}{extra}."
 
 

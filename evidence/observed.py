@@ -286,9 +286,7 @@ def _is_full(use: dict[str, Any]) -> bool:
 
 
 def _state(event: dict[str, Any]) -> EngineState:
-    return EngineState(
-        _role(event), maybe(event.get("exit_code"), whole), flag(event.get("oom_killed", False))
-    )
+    return EngineState(_role(event), maybe(event.get("exit_code"), whole), flag(event.get("oom_killed", False)))
 
 
 def _failure(event: dict[str, Any]) -> Failure:

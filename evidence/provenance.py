@@ -66,9 +66,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
                 ),
                 "trials": {str(trial.trial): timing_document(trial.total) for trial in run.trials},
             },
-            "checks": [
-                {"name": check.name, "held": check.ok} for trial in run.trials[:1] for check in trial.checks
-            ],
+            "checks": [{"name": check.name, "held": check.ok} for trial in run.trials[:1] for check in trial.checks],
         },
     }
 

@@ -74,9 +74,7 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         journal=journal,
         ledger=ledger,
         checks=checks,
-        trials=tuple(
-            read_trial(context, mapping(task)) for task in _tasks(spec) or _tasks_of_folders(folder)
-        ),
+        trials=tuple(read_trial(context, mapping(task)) for task in _tasks(spec) or _tasks_of_folders(folder)),
         cancel_requested=document.get("cancel_requested_at") is not None,
         interrupted=document.get("interrupted") is True,
         failure=mapping(document.get("failure")),

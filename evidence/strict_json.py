@@ -27,9 +27,7 @@ class JsonProblem(ValueError):
         self.detail = detail
 
 
-def load(
-    data: bytes, *, depth: int = MAX_DEPTH, items: int = MAX_ITEMS, lone_surrogates: bool = False
-) -> Json:
+def load(data: bytes, *, depth: int = MAX_DEPTH, items: int = MAX_ITEMS, lone_surrogates: bool = False) -> Json:
     """One JSON value of bounded depth and size.
 
     Raises JsonProblem with code `encoding` (not UTF-8, or a BOM), `depth`, `items`, `duplicate_key`,
@@ -38,9 +36,7 @@ def load(
     text = _decode(data)
     check_depth(data, depth)
     try:
-        value: Json = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        value: Json = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
     except JsonProblem:
         raise
     except (ValueError, RecursionError) as error:

@@ -75,9 +75,7 @@ class Trajectory:
 
     @property
     def ledger(self) -> MatchSummary:
-        return MatchSummary(
-            self.summary.ledger_compared, self.summary.ledger_matched, self.summary.ledger_answers
-        )
+        return MatchSummary(self.summary.ledger_compared, self.summary.ledger_matched, self.summary.ledger_answers)
 
     def window(self, first: int = 1, count: int = WINDOW) -> Window:
         """At most WINDOW steps from number `first` on; a number outside is moved inside."""
@@ -114,9 +112,7 @@ class Trajectory:
         while needles and number <= self.summary.steps and len(found) < MAX_FOUND:
             last = min(self.summary.steps, number + 999)
             records = self._records(number, last)
-            found += [
-                number + place for place, (range_, _) in enumerate(records) if self._holds(range_, needles)
-            ]
+            found += [number + place for place, (range_, _) in enumerate(records) if self._holds(range_, needles)]
             number = last + 1
         return tuple(found[:MAX_FOUND])
 
@@ -180,9 +176,7 @@ def missing_reason(*, agent_timed_out: bool, size: int | None) -> str:
     if size == 0:
         return "The trajectory file is empty, so no trajectory was saved; the logs are offered instead."
     if agent_timed_out:
-        return (
-            "No trajectory was saved: the agent was killed at its time limit. The logs are offered instead."
-        )
+        return "No trajectory was saved: the agent was killed at its time limit. The logs are offered instead."
     return "No trajectory was saved. The logs are offered instead."
 
 
@@ -190,9 +184,7 @@ def _needles(text: str) -> tuple[bytes, ...]:
     """The text as it stands in JSON, escaped or not, in lower case."""
     if not text.strip():
         return ()
-    forms: set[str] = {
-        json.dumps(text, ensure_ascii=ascii_only)[1:-1].lower() for ascii_only in (True, False)
-    }
+    forms: set[str] = {json.dumps(text, ensure_ascii=ascii_only)[1:-1].lower() for ascii_only in (True, False)}
     return tuple(form.encode("utf-8", "surrogatepass") for form in forms)
 
 

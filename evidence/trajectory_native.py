@@ -50,9 +50,7 @@ def native_step(messages: list[Any]) -> Step:
     )
 
 
-def _answer(
-    head: Fields, response: dict[str, Any] | None, results: list[Result], problems: list[str]
-) -> Step:
+def _answer(head: Fields, response: dict[str, Any] | None, results: list[Result], problems: list[str]) -> Step:
     calls = [_call(Fields(call, problems, "tool_call")) for call in head.items("tool_calls")]
     paired, left, unpaired = pair(calls, results)
     said = _first_message(response)
@@ -107,9 +105,7 @@ def _command(function: Fields) -> Any:
     """The command of a call of the one tool there is; other arguments as they were written."""
     written = function.value.get("arguments")
     try:
-        arguments = (
-            parse_entry(written.encode("utf-8", "surrogatepass")) if isinstance(written, str) else written
-        )
+        arguments = parse_entry(written.encode("utf-8", "surrogatepass")) if isinstance(written, str) else written
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):
@@ -123,9 +119,7 @@ def _result(message: Fields) -> Result:
     extra = message.below("extra")
     exception = extra.value.get("exception_info")
     code = extra.value.get("returncode")
-    output = next(
-        (v for v in (extra.text("raw_output"), *map(message.value.get, ("content", "output"))) if v), None
-    )
+    output = next((v for v in (extra.text("raw_output"), *map(message.value.get, ("content", "output"))) if v), None)
     executed = exception != _NOT_EXECUTED
     return Result(
         text=shown(output if executed else "This call was not executed."),
@@ -176,9 +170,7 @@ def _metrics(response: dict[str, Any] | None, problems: list[str]) -> Metrics | 
     if not usage.value:
         return None
     details = usage.below("prompt_tokens_details")
-    return Metrics(
-        usage.count("prompt_tokens"), usage.count("completion_tokens"), details.count("cached_tokens")
-    )
+    return Metrics(usage.count("prompt_tokens"), usage.count("completion_tokens"), details.count("cached_tokens"))
 
 
 def _at(message: Fields) -> str | None:

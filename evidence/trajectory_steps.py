@@ -104,9 +104,7 @@ def parse_entry(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def pair(
-    calls: Sequence[Call], results: Sequence[Result]
-) -> tuple[tuple[Call, ...], tuple[Result, ...], list[str]]:
+def pair(calls: Sequence[Call], results: Sequence[Result]) -> tuple[tuple[Call, ...], tuple[Result, ...], list[str]]:
     """Ties results to calls by id, else by order; returns calls, results that are left over, and problems."""
     counts = Counter(call.call_id for call in calls if call.call_id)
     asked = Counter(result.call_id for result in results if result.call_id)
@@ -125,8 +123,7 @@ def pair(
     if left and calls:
         problems.append("result_without_call")
     paired = tuple(
-        Call(call.name, call.arguments, call.call_id, tuple(own))
-        for call, own in zip(calls, taken, strict=True)
+        Call(call.name, call.arguments, call.call_id, tuple(own)) for call, own in zip(calls, taken, strict=True)
     )
     return paired, tuple(left), problems
 

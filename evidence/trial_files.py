@@ -105,9 +105,7 @@ def verifier_logs(observed: Observed) -> Transfer | None:
     found = [
         transfer
         for transfer in observed.transfers
-        if transfer.role == VERIFIER
-        and transfer.purpose == "verifier_logs"
-        and transfer.direction == "download"
+        if transfer.role == VERIFIER and transfer.purpose == "verifier_logs" and transfer.direction == "download"
     ]
     return found[-1] if found else None
 

@@ -55,15 +55,11 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
 def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
     if not files.present:
         return []
-    unsupervised = (
-        not files.supervision and not context.interrupted and context.document.get("ended_at") is not None
-    )
+    unsupervised = not files.supervision and not context.interrupted and context.document.get("ended_at") is not None
     return [
         context.ledger_check,
         Check("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
-        Check(
-            "supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"
-        ),
+        Check("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
         Check(
             "observed.whole",
             "integrity.observed_broken",
@@ -75,9 +71,7 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
             "integrity.times_inverted",
             not files.supervised.inverted and not _monotonic_inverted(files),
         ),
-        *own_checks(
-            context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number
-        ),
+        *own_checks(context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number),
         *files.harbor.checks,
     ]
 
@@ -89,9 +83,7 @@ def _monotonic_inverted(files: TrialFiles) -> bool:
 
 def _ended_by_itself(files: TrialFiles) -> bool:
     stopped = ("deadline", "signal", "cancel_requested", "interrupted")
-    return files.supervision.get("exit_code") is not None and not any(
-        files.supervision.get(key) for key in stopped
-    )
+    return files.supervision.get("exit_code") is not None and not any(files.supervision.get(key) for key in stopped)
 
 
 def _cancel(context: RunContext, files: TrialFiles) -> Timing:
@@ -116,11 +108,7 @@ def _process_lost(files: TrialFiles, deadline: Deadline | None) -> bool:
     supervision = files.supervision
     if not supervision or supervision.get("ended_at") is None:
         return False
-    asked = (
-        supervision.get("cancel_requested") is True
-        or supervision.get("deadline")
-        or supervision.get("interrupted")
-    )
+    asked = supervision.get("cancel_requested") is True or supervision.get("deadline") or supervision.get("interrupted")
     ended_oddly = supervision.get("signal") is not None or supervision.get("exit_code") is None
     return ended_oddly and not asked and deadline is None
 

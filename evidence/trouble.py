@@ -31,17 +31,9 @@ def read_trouble(context: RunContext, files: TrialFiles, deadline: Deadline | No
 
 def _stopping_moment(context: RunContext, files: TrialFiles, deadline: Deadline | None) -> str | None:
     """When our own supervisor stopped the trial: what failed after it is a consequence, not a cause."""
-    if (
-        deadline is None
-        or deadline.timing is not Timing.BEFORE_GRADE
-        or deadline.phase not in ("trial", "run")
-    ):
+    if deadline is None or deadline.timing is not Timing.BEFORE_GRADE or deadline.phase not in ("trial", "run"):
         return None
-    start = (
-        files.supervision.get("started_at")
-        if deadline.phase == "trial"
-        else context.document.get("started_at")
-    )
+    start = files.supervision.get("started_at") if deadline.phase == "trial" else context.document.get("started_at")
     return moment_after(start, deadline.limit_s)
 
 

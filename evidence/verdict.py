@@ -124,9 +124,7 @@ def _decide(
     return Verdict.PASSED, "Every trial was graded, enough passed, and everything was cleaned up."
 
 
-def _not_evaluated(
-    results: Sequence[Classification], counts: Counts, run_failed: bool
-) -> tuple[Verdict, str]:
+def _not_evaluated(results: Sequence[Classification], counts: Counts, run_failed: bool) -> tuple[Verdict, str]:
     missing = counts.requested - counts.evaluated
     if run_failed or not results or any(result.klass in OUR_SIDE for result in results):
         return (

@@ -6,38 +6,77 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Artifact',
+            name="Artifact",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(default=evidence.models.new_key, editable=False, max_length=32, unique=True)),
-                ('trial', models.PositiveSmallIntegerField(blank=True, null=True)),
-                ('kind', models.CharField(max_length=32)),
-                ('path', models.CharField(max_length=1024)),
-                ('state', models.CharField(choices=[('ok', 'Stored'), ('empty', 'Empty'), ('truncated_source', 'Only its end was kept'), ('missing', 'Missing'), ('too_large', 'Refused: too large'), ('unreadable', 'Unreadable'), ('unsafe_type', 'Refused: not a plain file'), ('quarantined', 'Quarantined: holds a known secret'), ('removed', 'Removed')], max_length=16)),
-                ('public', models.BooleanField(default=False, help_text='Readable with the run; everything else is private')),
-                ('size', models.PositiveBigIntegerField(default=0)),
-                ('source_size', models.PositiveBigIntegerField(default=0)),
-                ('sha256', models.CharField(blank=True, max_length=64)),
-                ('redactions', models.PositiveIntegerField(default=0)),
-                ('note', models.CharField(blank=True, max_length=200)),
-                ('stored', models.CharField(blank=True, max_length=255)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='artifacts', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(default=evidence.models.new_key, editable=False, max_length=32, unique=True)),
+                ("trial", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("kind", models.CharField(max_length=32)),
+                ("path", models.CharField(max_length=1024)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("ok", "Stored"),
+                            ("empty", "Empty"),
+                            ("truncated_source", "Only its end was kept"),
+                            ("missing", "Missing"),
+                            ("too_large", "Refused: too large"),
+                            ("unreadable", "Unreadable"),
+                            ("unsafe_type", "Refused: not a plain file"),
+                            ("quarantined", "Quarantined: holds a known secret"),
+                            ("removed", "Removed"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "public",
+                    models.BooleanField(default=False, help_text="Readable with the run; everything else is private"),
+                ),
+                ("size", models.PositiveBigIntegerField(default=0)),
+                ("source_size", models.PositiveBigIntegerField(default=0)),
+                ("sha256", models.CharField(blank=True, max_length=64)),
+                ("redactions", models.PositiveIntegerField(default=0)),
+                ("note", models.CharField(blank=True, max_length=200)),
+                ("stored", models.CharField(blank=True, max_length=255)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="artifacts", to="runs.run"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['run', 'trial', 'path'],
-                'indexes': [models.Index(fields=['run', 'trial', 'kind'], name='artifact_by_kind')],
-                'constraints': [models.UniqueConstraint(fields=('run', 'path'), name='artifact_path_once'), models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['ok', 'empty', 'truncated_source']), _negated=True), models.Q(models.Q(('sha256', ''), _negated=True), models.Q(('stored', ''), _negated=True)), _connector='OR'), name='artifact_readable_is_stored'), models.CheckConstraint(condition=models.Q(('state__in', ['ok', 'empty', 'truncated_source']), ('public', False), _connector='OR'), name='artifact_public_is_readable')],
+                "ordering": ["run", "trial", "path"],
+                "indexes": [models.Index(fields=["run", "trial", "kind"], name="artifact_by_kind")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "path"), name="artifact_path_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state__in", ["ok", "empty", "truncated_source"]), _negated=True),
+                            models.Q(models.Q(("sha256", ""), _negated=True), models.Q(("stored", ""), _negated=True)),
+                            _connector="OR",
+                        ),
+                        name="artifact_readable_is_stored",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("state__in", ["ok", "empty", "truncated_source"]), ("public", False), _connector="OR"
+                        ),
+                        name="artifact_public_is_readable",
+                    ),
+                ],
             },
         ),
     ]

@@ -542,11 +542,7 @@ def _result(number: int, offset: float, config: dict[str, Any]) -> dict[str, Any
 
 
 def _trial_lock(config: dict[str, Any]) -> dict[str, Any]:
-    kept = {
-        key: value
-        for key, value in config.items()
-        if key not in ("task", "trial_name", "trials_dir", "job_id")
-    }
+    kept = {key: value for key, value in config.items() if key not in ("task", "trial_name", "trials_dir", "job_id")}
     return {
         "schema_version": 2,
         "task": {"name": "task", "type": "local", "digest": "sha256:" + "8" * 64},

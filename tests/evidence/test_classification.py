@@ -19,9 +19,7 @@ def code_of(variant: Variant, where: Path) -> str:
 
 
 @pytest.mark.parametrize("variant", WRONG, ids=lambda variant: variant.id)
-def test_a_corrupted_trial_gets_its_documented_code_and_never_a_grade(
-    variant: Variant, tmp_path: Path
-) -> None:
+def test_a_corrupted_trial_gets_its_documented_code_and_never_a_grade(variant: Variant, tmp_path: Path) -> None:
     assert code_of(variant, tmp_path) == variant.code
     assert CODES[variant.code].bucket in (Bucket.ERROR, Bucket.CANCELLED)
 

@@ -14,8 +14,7 @@ from evidence.json_offsets import ListScanner, Range, read_range
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab"\\[]{},:\n é'),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(alphabet='a"\\[', max_size=3), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='a"\\[', max_size=3), inner, max_size=3)
     ),
     max_leaves=8,
 )

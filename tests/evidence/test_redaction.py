@@ -45,9 +45,7 @@ def test_a_secret_is_removed_in_every_form(form: str) -> None:
     scrubbed = scrubber.scrub(data)
     assert scrubbed.replaced == 1
     assert not scrubber.found_in(scrubbed.data)
-    assert (
-        scrubbed.data.startswith(b"before ") and scrubbed.data.endswith(b" after") and MARK in scrubbed.data
-    )
+    assert scrubbed.data.startswith(b"before ") and scrubbed.data.endswith(b" after") and MARK in scrubbed.data
 
 
 def test_scrubbed_json_is_still_json() -> None:
@@ -104,9 +102,7 @@ def test_a_secret_across_a_block_border_is_removed(shift: int) -> None:
 
 @settings(max_examples=300)
 @given(
-    pieces=st.lists(
-        st.sampled_from([b"secret-A", b"secret-AB", b"se", b"cret-A", b"zz", b"[REDACTED]"]), max_size=12
-    ),
+    pieces=st.lists(st.sampled_from([b"secret-A", b"secret-AB", b"se", b"cret-A", b"zz", b"[REDACTED]"]), max_size=12),
     block=st.integers(1, 12),
 )
 def test_a_stream_is_scrubbed_as_the_whole_is(pieces: list[bytes], block: int) -> None:

@@ -64,9 +64,7 @@ facts = st.builds(
         st.booleans(),
     ),
     agent=st.builds(AgentFacts, st.booleans(), exits, st.booleans(), st.booleans()),
-    resources=st.builds(
-        Resources, st.booleans(), st.integers(0, 1), st.integers(0, 1), st.booleans(), st.booleans()
-    ),
+    resources=st.builds(Resources, st.booleans(), st.integers(0, 1), st.integers(0, 1), st.booleans(), st.booleans()),
     verifier=st.builds(
         VerifierFacts,
         st.booleans(),
@@ -122,9 +120,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return passing_run(1).write(tmp_path_factory.mktemp("base") / "run")
 
 
-@settings(
-    max_examples=200 * SCALE, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200 * SCALE, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(FILES), data=st.data())
 def test_any_bytes_in_any_file_give_one_bucket_and_a_changed_proof_never_passes(
     base: Path, tmp_path: Path, path: str, data: st.DataObject

@@ -97,11 +97,7 @@ def test_results_without_ids_are_paired_by_order_and_marked() -> None:
 def test_an_id_that_names_two_calls_is_ambiguous() -> None:
     """TR05"""
     step = (
-        opened(
-            native(
-                SYSTEM, TASK, answer("", call("c1"), call("c1", "pwd")), result("c1", "A"), result("c1", "B")
-            )
-        )
+        opened(native(SYSTEM, TASK, answer("", call("c1"), call("c1", "pwd")), result("c1", "A"), result("c1", "B")))
         .window()
         .steps[2]
     )
@@ -182,9 +178,7 @@ def test_a_forged_answer_is_named_and_the_others_still_match(field: str) -> None
         LedgerMatch.MATCHES,
     ]
     assert trajectory.flagged(DIFFERS) == 2
-    assert (
-        trajectory.ledger.sentence == "2 of 3 steps match the ledger; 1 answers of the endpoint have no step."
-    )
+    assert trajectory.ledger.sentence == "2 of 3 steps match the ledger; 1 answers of the endpoint have no step."
 
 
 def test_an_invented_answer_and_a_left_out_answer_are_seen() -> None:
@@ -275,10 +269,7 @@ def test_a_cost_of_zero_is_not_reported() -> None:
     metrics = trajectory.window().steps[0].metrics
     assert metrics is not None and metrics.cost_usd is None
     assert (
-        opened(
-            native(answer("a"), model_stats={"instance_cost": 0.0, "api_calls": 1})
-        ).summary.totals.cost_usd
-        is None
+        opened(native(answer("a"), model_stats={"instance_cost": 0.0, "api_calls": 1})).summary.totals.cost_usd is None
     )
     assert opened(native(answer("a"), model_stats={"instance_cost": 0.5})).summary.totals.cost_usd == 0.5
 
@@ -306,8 +297,7 @@ def test_windows_hold_at_most_50_steps_and_stay_inside() -> None:
     """TR13"""
     trajectory = opened(native(*[{"role": "system", "content": str(n)} for n in range(1, 6701)]))
     assert [
-        (w.first, w.last, len(w.steps))
-        for w in (trajectory.window(), trajectory.window(6690), trajectory.window(9999))
+        (w.first, w.last, len(w.steps)) for w in (trajectory.window(), trajectory.window(6690), trajectory.window(9999))
     ] == [
         (1, 50, 50),
         (6690, 6700, 11),
@@ -363,8 +353,7 @@ def test_a_step_that_is_too_large_is_named_and_the_others_are_shown(monkeypatch:
 
 def test_an_entry_that_cannot_be_parsed_is_named() -> None:
     trajectory = opened(
-        b'{"messages": [{"role": "system", "content": "a"}, {"role" "user"}, ["x"], '
-        b'{"role": "user", "content": "b"}]}'
+        b'{"messages": [{"role": "system", "content": "a"}, {"role" "user"}, ["x"], {"role": "user", "content": "b"}]}'
     )
     assert [step.problems for step in trajectory.window().steps] == [
         (),

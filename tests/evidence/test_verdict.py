@@ -81,9 +81,7 @@ LOST, CANCELLED = result("worker_runtime.interrupted"), result("cancelled.reques
             "0 of 0 evaluated passed · 0 of 50 requested evaluated",
             id="CL02",
         ),
-        pytest.param(
-            [], Verdict.ERROR, "0 of 0 evaluated passed · 0 of 0 requested evaluated", id="nothing requested"
-        ),
+        pytest.param([], Verdict.ERROR, "0 of 0 evaluated passed · 0 of 0 requested evaluated", id="nothing requested"),
     ],
 )
 def test_a_suite_amounts_to_one_verdict(results: list[Classification], expected: Verdict, rate: str) -> None:
@@ -92,9 +90,7 @@ def test_a_suite_amounts_to_one_verdict(results: list[Classification], expected:
     assert (suite.floor_met is None) == (suite.counts.evaluated < suite.counts.requested or not results)
 
 
-@pytest.mark.parametrize(
-    "change", [{"cleanup_clean": False}, {"run_failed": True}, {"integrity_held": False}]
-)
+@pytest.mark.parametrize("change", [{"cleanup_clean": False}, {"run_failed": True}, {"integrity_held": False}])
 def test_a_suite_of_passes_is_an_error_when_the_run_did_not_end_well(change: dict[str, bool]) -> None:
     """CL16: what an aggregate says never makes a pass."""
     suite = suite_verdict([PASS], floor=1.0, **{"cleanup_clean": True, **change})
@@ -105,9 +101,7 @@ def test_a_missed_floor_stays_a_fail_when_the_cleanup_failed() -> None:
     assert suite_verdict([FAIL], floor=1.0, cleanup_clean=False).verdict is Verdict.FAILED
 
 
-@pytest.mark.parametrize(
-    ("passed", "floor", "expected"), [(1, 0.5, Verdict.PASSED), (0, 0.5, Verdict.FAILED)]
-)
+@pytest.mark.parametrize(("passed", "floor", "expected"), [(1, 0.5, Verdict.PASSED), (0, 0.5, Verdict.FAILED)])
 def test_the_floor_is_reached_exactly(passed: int, floor: float, expected: Verdict) -> None:
     results = [PASS] * passed + [FAIL] * (2 - passed)
     assert suite_verdict(results, floor=floor, cleanup_clean=True).verdict is expected
@@ -180,9 +174,7 @@ def test_the_suite_document_holds_every_field_and_no_null_identity(tmp_path: Pat
     } <= set(document["identities"])
     assert document["identities"]["hardware"] == document["identities"]["served_model"] == "unavailable"
     assert b"null" not in canonical_bytes(document["identities"])
-    assert b"null" not in canonical_bytes(provenance["declared"]) + canonical_bytes(
-        provenance["observed"]["kernel"]
-    )
+    assert b"null" not in canonical_bytes(provenance["declared"]) + canonical_bytes(provenance["observed"]["kernel"])
     assert provenance["observed"]["engine"] == "unavailable"
     assert provenance["observed"]["ledger"]["trials"]["1"]["completions"] == 3
     assert len(document["trials"]) == 3
@@ -198,9 +190,7 @@ def test_an_interrupted_run_keeps_its_first_trial(tmp_path: Path) -> None:
         case.never_started(3)
 
     document, _ = _documents(tmp_path, change)
-    assert [
-        (trial["bucket"], trial["failure"] and trial["failure"]["code"]) for trial in document["trials"]
-    ] == [
+    assert [(trial["bucket"], trial["failure"] and trial["failure"]["code"]) for trial in document["trials"]] == [
         ("passed", None),
         ("error", "worker_runtime.interrupted"),
         ("error", "worker_runtime.interrupted"),

@@ -39,12 +39,8 @@ REWARDS = [
     Variant("no file", "grading.reward_missing", reward(), "RW04"),
     Variant("truncated", "grading.reward_malformed", reward(b'{"reward":1'), "RW05"),
     Variant("other keys", "grading.reward_key_missing", reward(b'{"accuracy":0.9,"format":1.0}'), "RW08"),
-    Variant(
-        "duplicate key 0 1", "integrity.reward_duplicate_key", reward(b'{"reward":0,"reward":1}'), "RW10"
-    ),
-    Variant(
-        "duplicate key 1 1", "integrity.reward_duplicate_key", reward(b'{"reward":1,"reward":1}'), "RW14"
-    ),
+    Variant("duplicate key 0 1", "integrity.reward_duplicate_key", reward(b'{"reward":0,"reward":1}'), "RW10"),
+    Variant("duplicate key 1 1", "integrity.reward_duplicate_key", reward(b'{"reward":1,"reward":1}'), "RW14"),
     Variant("duplicate below", "integrity.reward_duplicate_key", reward(b'{"reward":{"a":1,"a":1}}')),
     Variant("null", "grading.reward_null", reward(b'{"reward":null}'), "RW11"),
     Variant("true", "grading.reward_boolean", reward(b'{"reward":true}'), "RW13"),
@@ -246,9 +242,7 @@ INTEGRITY = [
     Variant("reward older than verifier", "integrity.reward_before_verifier", old_reward, "RW02"),
     Variant("foreign task", "integrity.foreign_trial", foreign_task, "RS03"),
     Variant("foreign task path", "integrity.foreign_trial", result(task_id={"path": "/x/task-2"}), "RS03"),
-    Variant(
-        "task id of a package", "integrity.foreign_trial", result(task_id={"org": "a", "name": "task-1"})
-    ),
+    Variant("task id of a package", "integrity.foreign_trial", result(task_id={"org": "a", "name": "task-1"})),
     Variant("two results", "integrity.duplicate_trial", second_result, "RS08"),
     Variant("two trial folders", "integrity.duplicate_trial", second_result, "CL24"),
     Variant("checksum differs", "integrity.task_checksum", result(task_checksum="0" * 64), "RS04"),
@@ -285,16 +279,10 @@ INTEGRITY = [
         event("opened", {"role": "agent"}, image_id="agent:latest"),
     ),
     Variant("journaled image", "integrity.image_mismatch", journal(0, image_id="sha256:" + "0" * 64)),
-    Variant(
-        "journaled verifier image", "integrity.image_mismatch", journal(1, image_id="sha256:" + "0" * 64)
-    ),
+    Variant("journaled verifier image", "integrity.image_mismatch", journal(1, image_id="sha256:" + "0" * 64)),
     Variant("journaled id differs", "integrity.trial_identity", journal(0, trial_uuid="0" * 8)),
-    Variant(
-        "seen id differs", "integrity.trial_identity", event("opened", {"role": "agent"}, trial_uuid="x")
-    ),
-    Variant(
-        "container of another trial", "integrity.trial_identity", event("opened", {"role": "agent"}, trial=2)
-    ),
+    Variant("seen id differs", "integrity.trial_identity", event("opened", {"role": "agent"}, trial_uuid="x")),
+    Variant("container of another trial", "integrity.trial_identity", event("opened", {"role": "agent"}, trial=2)),
     Variant("two agent containers", "integrity.duplicate_trial", twice("opened", role="agent")),
     Variant("two verifier containers", "integrity.duplicate_trial", twice("opened", role="verifier")),
     Variant(
@@ -321,9 +309,7 @@ INTEGRITY = [
     ),
     Variant("reward spaced", "integrity.artifact_hash", tampered("verifier/reward.json", b'{"reward":1}')),
     Variant("output changed", "integrity.artifact_hash", tampered("verifier/test-stdout.txt", b"nice")),
-    Variant(
-        "artifact changed", "integrity.artifact_hash", tampered("artifacts/app/output/answer.json", b"{ }")
-    ),
+    Variant("artifact changed", "integrity.artifact_hash", tampered("artifacts/app/output/answer.json", b"{ }")),
     Variant("log emptied", "integrity.artifact_hash", tampered("agent/mini-swe-agent.txt", b"")),
     Variant("kept file lost", "integrity.artifact_hash", lost("agent/mini-swe-agent.txt")),
     Variant("reward lost", "integrity.artifact_hash", lost("verifier/reward.json")),
@@ -405,7 +391,7 @@ _CONTROLS: list[tuple[str, list[tuple[str | int, ...]], tuple[str | int, ...], l
     ("other_controls", [("job_lock",)], ("harbor", "version"), ["0.25.0", None], ""),
     ("other_controls", [("job_config",)], ("n_attempts",), [2, None], "RS07"),
     ("other_controls", [("job_config",)], ("n_concurrent_trials",), [4], ""),
-    ("other_controls", [("job_config",)], ("retry",), [None, {}], "RS07"),
+    ("other_controls", [("job_config",)], ("retry", "max_retries"), [1, False, None], "RS07"),
     ("other_controls", [("job_config",)], ("agents",), [[], None], ""),
 ]
 
@@ -562,21 +548,13 @@ TROUBLE = [
     Variant("result is a list", "harness.result_unreadable", raw_result(b"[]")),
     Variant("result with duplicate keys", "harness.result_unreadable", raw_result(b'{"id":1,"id":2}')),
     Variant("result with NaN", "harness.result_unreadable", raw_result(b'{"id":NaN}')),
-    Variant(
-        "deep result", "harness.result_unreadable", raw_result(b'{"id":' + b"[" * 5000 + b"]" * 5000 + b"}")
-    ),
+    Variant("deep result", "harness.result_unreadable", raw_result(b'{"id":' + b"[" * 5000 + b"]" * 5000 + b"}")),
     Variant("result in Latin-1", "harness.result_unreadable", raw_result(b'{"id":"\xe9"}')),
-    Variant(
-        "result too large", "harness.result_unreadable", raw_result(b'{"id":"' + b"x" * (4 * 2**20) + b'"}')
-    ),
+    Variant("result too large", "harness.result_unreadable", raw_result(b'{"id":"' + b"x" * (4 * 2**20) + b'"}')),
     Variant("result of version 2", "harness.result_unsupported", result(schema_version=2), "RS12"),
     Variant("lock of version 3", "harness.result_unsupported", control("lock", "schema_version", value=3)),
-    Variant(
-        "lock of version True", "harness.result_unsupported", control("lock", "schema_version", value=True)
-    ),
-    Variant(
-        "job lock of version 4", "harness.result_unsupported", control("job_lock", "schema_version", value=4)
-    ),
+    Variant("lock of version True", "harness.result_unsupported", control("lock", "schema_version", value=True)),
+    Variant("job lock of version 4", "harness.result_unsupported", control("job_lock", "schema_version", value=4)),
     Variant("ValueError and reward", "harness.exception", harbor_raised("ValueError"), "CL19"),
     Variant(
         "RuntimeError, no agent",
@@ -631,9 +609,7 @@ def trial_deadline(run: RunCase) -> None:
     run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
     run.trial.result = None
     assert run.trial.supervision is not None
-    run.trial.supervision.update(
-        deadline="trial", exit_code=None, signal=15, ended_at=at(601), mono_ended=1601
-    )
+    run.trial.supervision.update(deadline="trial", exit_code=None, signal=15, ended_at=at(601), mono_ended=1601)
 
 
 def run_deadline(run: RunCase) -> None:
@@ -645,12 +621,8 @@ def run_deadline(run: RunCase) -> None:
 
 LIMITS = [
     Variant("verifier", "incomplete.verifier_deadline", verifier_timed_out, "CL01"),
-    Variant(
-        "agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL04"
-    ),
-    Variant(
-        "agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL28"
-    ),
+    Variant("agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL04"),
+    Variant("agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL28"),
     Variant("status timedOut, graders true", "incomplete.agent_deadline", timed_out("agent", "X"), "CL12"),
     Variant("agent stopped by Harbor", "incomplete.agent_deadline", aborted_at_limit("agent", 299.5)),
     Variant("set-up", "incomplete.setup_deadline", timed_out("setup", "AgentSetupTimeoutError"), "FS08"),
@@ -770,9 +742,7 @@ UNPROVED = [
     ),
     Variant("no version", "invalid_evaluation.agent_version", drop("agent_version")),
     Variant("version unknown", "invalid_evaluation.agent_version", event("agent_version", {}, version=None)),
-    Variant(
-        "another version", "invalid_evaluation.agent_version", event("agent_version", {}, version="2.4.5")
-    ),
+    Variant("another version", "invalid_evaluation.agent_version", event("agent_version", {}, version="2.4.5")),
     Variant("version after the run", "invalid_evaluation.agent_version", late_version),
     Variant("no journaled id", "invalid_evaluation.proof_missing", no_uuids),
     Variant("agent container not seen", "invalid_evaluation.proof_missing", drop("opened", role="agent")),
@@ -798,18 +768,14 @@ UNGRADED = [
     Variant("verifier killed", "grading.verifier_exit", verifier_exit(137)),
     Variant("verifier without exit", "grading.verifier_not_run", verifier_exit(None)),
     Variant("verifier not run", "grading.verifier_not_run", drop("exec", purpose="verifier")),
-    Variant(
-        "verifier's files refused", "worker_runtime.verifier_transfer", refuse("verifier_logs", "refused")
-    ),
+    Variant("verifier's files refused", "worker_runtime.verifier_transfer", refuse("verifier_logs", "refused")),
     Variant("verifier's files failed", "worker_runtime.verifier_transfer", refuse("verifier_logs", "failed")),
     Variant(
         "verifier's files not fetched",
         "worker_runtime.verifier_transfer",
         drop("transfer", purpose="verifier_logs"),
     ),
-    Variant(
-        "verifier got no artifacts", "worker_runtime.verifier_transfer", refuse("artifacts_in", "failed")
-    ),
+    Variant("verifier got no artifacts", "worker_runtime.verifier_transfer", refuse("artifacts_in", "failed")),
     Variant("verifier's files absent", "grading.reward_missing", refuse("verifier_logs", "source_absent")),
     Variant(
         "RewardFileNotFoundError",
@@ -868,9 +834,7 @@ GRADED = [
         lambda run: run.answer_with(1, {}, failed_request("status", 500)),
     ),
     Variant("refusals", "passed.reward_1", lambda run: run.answer_with(1, {}, REFUSED)),
-    Variant(
-        "oom in a child, agent exits 0", "passed.reward_1", event("counters", {"role": "agent"}, oom_kill=1)
-    ),
+    Variant("oom in a child, agent exits 0", "passed.reward_1", event("counters", {"role": "agent"}, oom_kill=1)),
     Variant("verifier's counters", "passed.reward_1", event("counters", {"role": "verifier"}, oom_kill=1)),
     Variant("agent logs refused", "passed.reward_1", refuse("agent_logs", "refused")),
     Variant("agent logs absent", "passed.reward_1", refuse("agent_logs", "source_absent")),

@@ -1,0 +1,370 @@
+"""A run's folder becomes the register: bounded, scrubbed, hashed, and hostile entries are named."""
+
+import json
+import os
+import socket
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+from django.db import IntegrityError, transaction
+
+from evidence import ingest as ingesting
+from evidence import store
+from evidence.auditing import audit
+from evidence.classify import classify_trial
+from evidence.codes import Bucket
+from evidence.ingest import OVERFLOW, ingest
+from evidence.models import Artifact, ArtifactState
+from evidence.publishing import publish, quarantined
+from evidence.results import read_run
+from evidence.trajectory import Trajectory
+from runs import lifecycle
+from runs.engine.outcomes import trial_end
+from runs.models import Cleanup, Run, RunState, Stage, Verdict
+from tests.evidence.folders import passing_run, sha256
+from tests.evidence.rows import run_of
+from tests.runs.rows import Process
+
+pytestmark = pytest.mark.django_db
+SECRET = "sk-SENTINEL-0123456789/ab+c"
+
+
+@pytest.fixture(autouse=True)
+def own_storage(settings: Any, tmp_path: Path) -> Iterator[None]:
+    backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": tmp_path / "stored"}}
+    settings.STORAGES = {**settings.STORAGES, "default": backend}
+    yield
+
+
+def rows(run: Run) -> dict[str, Artifact]:
+    return {artifact.path: artifact for artifact in Artifact.objects.filter(run=run)}
+
+
+def stored(artifact: Artifact) -> bytes:
+    return b"".join(store.chunks(artifact))
+
+
+def test_every_file_is_registered_with_its_hash_and_kind(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(2), tmp_path)
+    report = ingest(run, folder)
+    found = rows(run)
+    reward = found["trials/1/kept/verifier/reward.json"]
+    assert (reward.kind, reward.trial, reward.state, reward.public) == ("reward", 1, "ok", False)
+    assert reward.sha256 == sha256(b'{"reward": 1}') and stored(reward) == b'{"reward": 1}'
+    assert found["spec.json"].kind == "spec" and found["spec.json"].trial is None
+    assert found["trials/2/job/task__AbCdEfG/result.json"].kind == "harbor_result"
+    assert not [path for path in found if path.startswith(("work/", "tasks/"))]
+    assert (report.refused, report.quarantined, report.redacted) == (0, 0, 0)
+    assert report.stored == len(found)
+
+
+def test_a_second_ingest_changes_no_row_and_stores_nothing_again(tmp_path: Path) -> None:
+    """RS16"""
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    before = {path: (row.pk, row.key, row.stored) for path, row in rows(run).items()}
+    ingest(run, folder)
+    assert {path: (row.pk, row.key, row.stored) for path, row in rows(run).items()} == before
+
+
+def test_a_changed_file_replaces_its_stored_bytes(tmp_path: Path, django_capture_on_commit_callbacks: Any) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    old = rows(run)["journal.json"]
+    (folder / "journal.json").write_bytes(b"{}")
+    with django_capture_on_commit_callbacks(execute=True):
+        ingest(run, folder)
+    new = rows(run)["journal.json"]
+    assert new.pk == old.pk and new.stored != old.stored and stored(new) == b"{}"
+    assert not default_storage.exists(old.stored)
+
+
+def plant(folder: Path) -> Path:
+    place = folder / "trials/1/kept/agent"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def test_links_fifos_devices_sockets_and_hard_links_are_named_and_never_followed(tmp_path: Path) -> None:
+    """FS01"""
+    run, folder = run_of(passing_run(1), tmp_path)
+    place = plant(folder)
+    (tmp_path / "outside").write_text("outside SENTINEL")
+    (place / "link").symlink_to(tmp_path / "outside")
+    (place / "folder-link").symlink_to(tmp_path)
+    (place / "dangling").symlink_to("/nonexistent")
+    os.mkfifo(place / "fifo")
+    (place / "hard").hardlink_to(tmp_path / "outside")
+    with socket.socket(socket.AF_UNIX) as server:
+        os.chdir(place)
+        server.bind("socket")
+    names = ["link", "folder-link", "dangling", "fifo", "hard", "socket"]
+    if os.geteuid() == 0:
+        os.mknod(place / "device", 0o600 | 0o020000, os.makedev(1, 5))
+        names.append("device")
+    ingest(run, folder)
+    found = rows(run)
+    for name in names:
+        artifact = found[f"trials/1/kept/agent/{name}"]
+        assert (artifact.state, artifact.sha256, artifact.stored) == (ArtifactState.UNSAFE_TYPE, "", "")
+    assert found["trials/1/kept/verifier/reward.json"].state == "ok"
+    assert not any(b"SENTINEL" in path.read_bytes() for path in (tmp_path / "stored").rglob("*") if path.is_file())
+
+
+def test_a_sparse_file_of_10_gb_is_refused_unread(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    with (plant(folder) / "sparse.bin").open("wb") as file:
+        file.truncate(10 * 1024**3)
+    ingest(run, folder, secrets=[SECRET])
+    artifact = rows(run)["trials/1/kept/agent/sparse.bin"]
+    kept = artifact.state == ArtifactState.TRUNCATED_SOURCE and artifact.size == ingesting.TAIL_BYTES
+    assert kept and artifact.source_size == 10 * 1024**3
+    artifact_file = plant(folder).parent / "artifacts/sparse.bin"
+    with artifact_file.open("wb") as file:
+        file.truncate(10 * 1024**3)
+    ingest(run, folder)
+    assert rows(run)["trials/1/kept/artifacts/sparse.bin"].state == ArtifactState.TOO_LARGE
+
+
+def test_100_000_files_are_bounded_and_the_rest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "MAX_FILES", 50)
+    run, folder = run_of(passing_run(1), tmp_path)
+    place = plant(folder) / "many"
+    place.mkdir()
+    for number in range(400):
+        (place / f"{number}").touch()
+    ingest(run, folder)
+    found = rows(run)
+    assert len(found) <= 52 and found[OVERFLOW].state == ArtifactState.TOO_LARGE
+    assert found["spec.json"].state == found["trials/1/observed.jsonl"].state == "ok"
+
+
+def test_a_full_run_refuses_what_no_longer_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "MAX_RUN_BYTES", 60_000)
+    run, folder = run_of(passing_run(1), tmp_path)
+    (plant(folder).parent / "artifacts/big.bin").write_bytes(b"x" * 60_001)
+    ingest(run, folder)
+    artifact = rows(run)["trials/1/kept/artifacts/big.bin"]
+    assert artifact.state == ArtifactState.TOO_LARGE and "full" in artifact.note and artifact.source_size == 60_001
+
+
+def test_the_end_of_a_huge_log_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FS06"""
+    monkeypatch.setattr(ingesting, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(ingesting, "TAIL_BYTES", 100)
+    run, folder = run_of(passing_run(1), tmp_path)
+    (folder / "trials/1/harbor.log").write_bytes(SECRET.encode() + b"a" * 2000 + b"the end")
+    ingest(run, folder, secrets=[SECRET])
+    artifact = rows(run)["trials/1/harbor.log"]
+    assert artifact.state == ArtifactState.TRUNCATED_SOURCE
+    assert (artifact.size, stored(artifact)[-7:]) == (100, b"the end")
+    assert SECRET.encode() not in (folder / "trials/1/harbor.log").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["\n", "a\x1b[31m", "\udcff", "ü" * 100, "x" * 250, "-rf", "'; drop"])
+def test_odd_names_are_registered_printable(tmp_path: Path, name: str) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    (plant(folder) / name).write_bytes(b"content")
+    ingest(run, folder)
+    (artifact,) = [row for row in rows(run).values() if row.kind == "agent_log" and row.sha256 == sha256(b"content")]
+    artifact.path.encode()
+    assert artifact.path.isprintable()
+
+
+def test_hostile_contents_are_stored_as_they_are(tmp_path: Path) -> None:
+    """Zip bomb, deep JSON, invalid UTF-8: nothing unpacks or parses what an agent made."""
+    run, folder = run_of(passing_run(1), tmp_path)
+    bomb = BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", b"\0" * 10_000_000)
+    contents = {
+        "bomb.zip": bomb.getvalue(),
+        "deep.json": b"[" * 200_000,
+        "bad.txt": b"\xff\xfe\0",
+        "x.svg": b"<svg><script/></svg>",
+    }
+    for name, data in contents.items():
+        (plant(folder) / name).write_bytes(data)
+    (plant(folder) / "mini-swe-agent.trajectory.json").write_bytes(b'{"messages": ' + b"[" * 200_000)
+    ingest(run, folder)
+    found = rows(run)
+    for name, data in contents.items():
+        assert stored(found[f"trials/1/kept/agent/{name}"]) == data
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
+    """FS04"""
+    run, folder = run_of(passing_run(1), tmp_path)
+    (plant(folder) / "root-only").write_bytes(b"x")
+    (plant(folder) / "root-only").chmod(0)
+    ingest(run, folder)
+    assert rows(run)["trials/1/kept/agent/root-only"].state == ArtifactState.UNREADABLE
+
+
+def leak(folder: Path) -> None:
+    place = plant(folder)
+    (place / "mini-swe-agent.txt").write_text(f"OPENAI_API_KEY={SECRET}\n")
+    (place / "mini-swe-agent.trajectory.json").write_text(
+        json.dumps({"messages": [{"role": "user", "content": SECRET}]})
+    )
+    (folder / "trials/1/harbor.log").write_text(f"Authorization: Bearer {SECRET}")
+
+
+def test_a_secret_is_in_no_stored_file_and_not_in_the_folder(tmp_path: Path) -> None:
+    """SE02, SE05"""
+    case = passing_run(1)
+    case.trial.kept["agent/mini-swe-agent.txt"] = f"OPENAI_API_KEY={SECRET}\n".encode()
+    case.trial.recopy()
+    run, folder = run_of(case, tmp_path)
+    (folder / "trials/1/harbor.log").write_text(f"Authorization: Bearer {SECRET}")
+    report = ingest(run, folder, secrets=[SECRET, "1"])
+    assert (report.redacted, report.quarantined, report.secrets_too_short) == (2, 0, 1)
+    for place in (folder, tmp_path / "stored"):
+        assert not any(b"SENTINEL" in path.read_bytes() for path in place.rglob("*") if path.is_file())
+    assert stored(rows(run)["trials/1/kept/agent/mini-swe-agent.txt"]) == b"OPENAI_API_KEY=[REDACTED]\n"
+    assert rows(run)["trials/1/harbor.log"].redactions == 1
+    assert not quarantined(run)
+
+
+def test_a_scrubbed_file_still_proves_what_the_provider_saw(tmp_path: Path) -> None:
+    """The record of redactions holds the hash before, so a scrubbed log is no integrity error; another change is."""
+    case = passing_run(1)
+    case.trial.kept["agent/mini-swe-agent.txt"] = f"OPENAI_API_KEY={SECRET}\n".encode()
+    case.trial.recopy()
+    run, folder = run_of(case, tmp_path)
+    ingest(run, folder, secrets=[SECRET])
+    assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
+    ingest(run, folder, secrets=[SECRET, "OPENAI_API"])
+    assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
+    (folder / "trials/1/kept/agent/mini-swe-agent.txt").write_bytes(b"forged")
+    assert classify_trial(read_run(folder).trials[0]).code == "integrity.artifact_hash"
+
+
+def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    leak(folder)
+
+    def copy(self: Any, source: Any, sink: Any) -> int:
+        sink.write(source.read(10_000_000))
+        return 0
+
+    monkeypatch.setattr("evidence.redaction.Scrubber.scrub_stream", copy)
+    report = ingest(run, folder, secrets=[SECRET])
+    artifact = rows(run)["trials/1/harbor.log"]
+    assert report.quarantined == 3 and quarantined(run)
+    assert artifact.state == ArtifactState.QUARANTINED and not artifact.readable
+    with pytest.raises(store.NotReadable):
+        store.open_stored(artifact)
+    assert not any(b"SENTINEL" in path.read_bytes() for path in (tmp_path / "stored").rglob("*") if path.is_file())
+
+
+def test_a_secret_in_a_file_name_is_quarantined_and_not_in_the_row(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    (plant(folder) / "sk-SENTINEL-name").write_bytes(b"x")
+    ingest(run, folder, secrets=["sk-SENTINEL-name"])
+    assert not [path for path in rows(run) if "SENTINEL" in path]
+    assert [row.state for row in rows(run).values() if "[REDACTED]" in row.path] == ["quarantined"]
+
+
+def test_a_readable_row_needs_its_hash_and_its_bytes(tmp_path: Path) -> None:
+    run, _ = run_of(passing_run(1), tmp_path)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Artifact.objects.create(run=run, path="x", kind="other", state="ok")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Artifact.objects.create(run=run, path="x", kind="other", state="missing", public=True)
+
+
+def test_a_stored_file_that_was_changed_is_not_given_out_whole(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    artifact = rows(run)["trials/1/kept/verifier/reward.json"]
+    (tmp_path / "stored" / artifact.stored).write_bytes(b'{"reward": 0}')
+    assert not store.verify(artifact)
+    with pytest.raises(store.HashDiffers):
+        stored(artifact)
+    with pytest.raises(store.HashDiffers):
+        list(store.range_chunks(artifact, 0, 3))
+
+
+def test_a_range_is_given_out_exactly(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    artifact = rows(run)["trials/1/kept/verifier/reward.json"]
+    assert b"".join(store.range_chunks(artifact, 2, 8)) == b"reward"
+    assert b"".join(store.range_chunks(artifact, 10, 99)) == b" 1}"
+
+
+def test_the_trajectory_gets_an_index_that_reads_its_windows(tmp_path: Path) -> None:
+    case = passing_run(1)
+    messages = [{"role": "system", "content": f"step {n}"} for n in range(120)]
+    case.trial.kept["agent/mini-swe-agent.trajectory.json"] = json.dumps({"messages": messages}).encode()
+    case.trial.recopy()
+    run, folder = run_of(case, tmp_path)
+    ingest(run, folder)
+    found = rows(run)
+    index = found["evidence/trials/1/trajectory.index"]
+    assert (index.kind, index.trial) == ("trajectory_index", 1)
+    source = found["trials/1/kept/agent/mini-swe-agent.trajectory.json"]
+    with store.open_stored(source) as file, store.open_stored(index) as records:
+        window = Trajectory(file, records).around(101)
+    assert (window.first, window.total, window.steps[0].message.text) == (101, 120, "step 100")
+
+
+def finished(run: Run, folder: Path) -> Run:
+    """The run ended as the engine ends it."""
+    lifecycle.claim(run.key, worker=run.worker.name, identity=Process(), host="host")
+    facts = read_run(folder, spec_sha256=run.spec_sha256)
+    for trial in facts.trials:
+        lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classify_trial(trial)))
+    lifecycle.enter_stage(run.key, Stage.CLEANUP)
+    passed = all(classify_trial(trial).bucket is Bucket.PASSED for trial in facts.trials)
+    verdict = Verdict.PASSED if passed else Verdict.FAILED
+    lifecycle.finish(run.key, state=RunState.FINISHED, verdict=verdict, cleanup=Cleanup.CLEAN, failure=None)
+    return Run.objects.get(pk=run.pk)
+
+
+def test_a_finished_run_is_published_and_audits_clean(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(2), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder)
+    facts = read_run(folder)
+    suite = publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    assert suite["verdict"]["value"] == "passed"
+    found = rows(run)
+    assert found["evidence/suite.json"].public and found["evidence/provenance.json"].public
+    assert json.loads(stored(found["evidence/suite.json"])) == suite
+    reference = {"path": "trials/1/kept/verifier/reward.json", "kind": "reward", "state": "ok", "size": 13}
+    assert {**reference, "sha256": sha256(b'{"reward": 1}')} in suite["trials"][0]["evidence"]
+    assert json.loads(run.trials.get(ordinal=1).result)["bucket"] == "passed"
+    report = audit(run)
+    assert report.clean and report.trials == 2 and report.files == len(found)
+
+
+@pytest.mark.parametrize("what", ["changed", "lost", "result", "count"])
+def test_an_audit_names_what_differs(tmp_path: Path, what: str) -> None:
+    run, folder = run_of(passing_run(2), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder)
+    artifact = rows(run)["trials/1/kept/verifier/reward.json"]
+    path = tmp_path / "stored" / artifact.stored
+    if what == "changed":
+        path.write_bytes(b'{"reward": 0}')
+    elif what == "lost":
+        path.unlink()
+    elif what == "result":
+        Artifact.objects.filter(run=run, path="trials/2/supervision.json").delete()
+    report = audit(run)
+    words = {(difference.what, difference.where) for difference in report.differences}
+    expected = {
+        "changed": {("file_differs", artifact.path), ("result_differs", "trial 1")},
+        "lost": {("file_missing", artifact.path), ("result_differs", "trial 1")},
+        "result": {("result_differs", "trial 2"), ("count_differs", "error")},
+        "count": set(),
+    }[what]
+    assert expected <= words and (report.clean == (what == "count"))

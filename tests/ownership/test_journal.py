@@ -254,6 +254,22 @@ class TestBounds:
         assert journal.read().fence is not None
         assert journal.path.stat().st_size <= MAX_BYTES
 
+    def test_a_bound_of_bytes_leaves_room_for_outcomes_and_the_fence(
+        self, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("runs.ownership.MAX_BYTES", 6000)
+        worst = '"' * 5000
+        intents = []
+        with pytest.raises(JournalFull) as raised:
+            while True:
+                intents.append(journal.intend(Role.AGENT))
+        assert raised.value.detail == "bytes"
+        for intent in intents:
+            journal.adopt(intent.nonce, new_id())
+            journal.record_outcome(intent.nonce, Outcome.UNKNOWN, worst)
+        journal.fence(worst)
+        assert journal.path.stat().st_size <= 6000
+
     def test_sixteen_usual_entries_are_small(self, journal: Journal) -> None:
         for _ in range(MAX_CONTAINERS):
             intent = journal.intend(

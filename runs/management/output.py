@@ -13,6 +13,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandParser
+from django.db.utils import OperationalError, ProgrammingError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -134,11 +135,19 @@ class SiteCommand(BaseCommand):
             code = self.act(self.user_of(options), options)
         except (Refusal, DocumentError, IllegalMove, PermissionDenied) as error:
             code = self._refused(error)
+        except (OperationalError, ProgrammingError) as error:
+            code = self._without_tables(error)
         except KeyboardInterrupt:
             self.output.error("command.interrupted", "Stopped waiting; a run goes on.", Exit.ERROR, {})
             code = Exit.ERROR
         if code != Exit.DONE:
             sys.exit(int(code))
+
+    def _without_tables(self, error: Exception) -> Exit:
+        """A database that was never migrated, or cannot be reached, is no reason for a traceback."""
+        sentence = "The database cannot be used. Is it running, and did you run manage.py migrate?"
+        self.output.error("database.unusable", f"{sentence} ({error})", Exit.ERROR, {})
+        return Exit.ERROR
 
     def _refused(self, error: Exception) -> Exit:
         code = exit_of_error(error)

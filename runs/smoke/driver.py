@@ -17,14 +17,22 @@ from runs.engine.folder import RunFolder
 from runs.engine.trials import ObservedTail
 from runs.models import Run, Trial, Worker
 from runs.ownership import Journal
-from runs.smoke.endpoint import ScriptedEndpoint
+from runs.refusals import Refusal
 from runs.scripted.scripts import Mode
+from runs.smoke.endpoint import ScriptedEndpoint
 from runs.smoke.scenarios import Outcome, Scenario
 
 PROFILE = "environment-smoke"
 POLL_S = 0.25
 WORKER_START_S = 60
 RUN_BOUND_S = 600
+
+
+class SmokeBlocked(Refusal):
+    """The smoke could not even begin (exit code 3)."""
+
+    code = "smoke.blocked"
+
 
 type Say = Callable[[str], None]
 
@@ -56,7 +64,7 @@ def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:
         name=settings.WORKER_NAME, reported_at__gte=started, pid=process.pid
     ).exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the worker did not start; see {settings.DATA / 'smoke-worker.log'}")
+            raise SmokeBlocked(f"The worker did not start; its log is {settings.DATA / 'smoke-worker.log'}.")
         time.sleep(POLL_S)
 
 

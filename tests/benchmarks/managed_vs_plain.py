@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from runs.engine.assets import load_assets
-from runs.management.commands.smoke import _smoke_user
+from runs.management.commands.smoke import smoke_user
 from runs.models import Run
 from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import ScriptedEndpoint, serve
@@ -37,7 +37,7 @@ def measure() -> Result:
 
 
 def _managed(endpoint: ScriptedEndpoint) -> float:
-    run, outcome = make_run(SCENARIOS[0], endpoint, _smoke_user(), _say)
+    run, outcome = make_run(SCENARIOS[0], endpoint, smoke_user(), _say)
     if wrong := misses(SCENARIOS[0].expected, outcome):
         raise RuntimeError(f"the managed run did not do the work: {wrong}")
     _say_parts(run)

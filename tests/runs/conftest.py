@@ -1,17 +1,24 @@
-"""A real queue for tests that need one: the embedded server, in the test session's own data folder."""
+"""A real queue for tests that need one: an embedded server in a data folder that nothing else uses."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
-import django_rq
 import pytest
+from django_rq.settings import QUEUES
 
 from benchsite import embedded_redis
 
 
 @pytest.fixture
-def real_queue() -> Iterator[None]:
-    """An empty embedded Valkey, stopped afterwards."""
+def real_queue(settings, monkeypatch) -> Iterator[None]:
+    """An empty embedded Valkey below a data folder of this one test (short: sockets have short names)."""
+    folder = Path(tempfile.mkdtemp(prefix="bq-"))
+    settings.DATA = folder
+    settings.REDIS_SOCKET = folder / "redis" / "redis.sock"
+    monkeypatch.setitem(QUEUES["default"], "URL", f"unix://{settings.REDIS_SOCKET}?db=0")
     embedded_redis.ensure()
-    django_rq.get_connection("default").flushall()
     yield
     embedded_redis.stop()
+    shutil.rmtree(folder, ignore_errors=True)

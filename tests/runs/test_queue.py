@@ -80,11 +80,11 @@ def test_jq11_a_job_whose_run_is_gone_or_not_queued_exits_quietly():
 def test_jq05_a_start_survives_a_queue_that_cannot_be_reached(monkeypatch):
     site = ready_site()
     preview = make_preview(**site.choice())
-    monkeypatch.setattr(embedded_redis, "ensure", lambda: None)
     embedded_redis.stop()
-    run = confirm(user=site.operator, preview_id=preview.pk, token=token_of(preview))
+    with monkeypatch.context() as away:
+        away.setattr(embedded_redis, "ensure", lambda: None)
+        run = confirm(user=site.operator, preview_id=preview.pk, token=token_of(preview))
     assert run.state == RunState.QUEUED
-    monkeypatch.undo()
     assert queue.put_missing("local") == [run.pk]
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connections
 
 from benchsite import embedded_redis
@@ -34,7 +33,6 @@ def engine(monkeypatch) -> None:
     fake_engine.install(monkeypatch)
     monkeypatch.setattr(serving, "RECOVER_EVERY_S", 0.3)
     monkeypatch.setattr(serving, "HEARTBEAT_EVERY_S", 0.2)
-    (settings.DATA / "executed.txt").unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""The packaged bundle's verifier in its own container: the kinds of cases that a certification tries."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runs.containers import connect, still_present
+from runs.documents.certification import cases_of
+from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
+from runs.engine.assets import load_assets
+from runs.engine.certifying import ContainerGrader
+from runs.ownership import Journal
+
+pytestmark = pytest.mark.harbor_compatibility
+
+TASK = "config-merge"
+TRIED = (
+    "the reference solution",
+    "a wrong answer: wrong",
+    "forged: reward files among the artifacts",
+    "forged: programs that would be loaded by name",
+    "hostile: nothing at all",
+    "hostile: output is a named pipe",
+    "hostile: config.json: a sparse file of 1 TiB",
+    "hostile: config.json: a link to the right answer",
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("certification")
+
+
+@pytest.fixture(scope="module")
+def grader(directory) -> ContainerGrader:
+    images = load_assets(Path(os.environ["BENCHSITE_ASSETS"])).images
+    return ContainerGrader(connect(90), directory, read_bundle(ENVIRONMENT_SMOKE), images)
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_a_case_is_graded_in_a_container_as_it_must(name, grader, tmp_path):
+    (case,) = [case for case in cases_of(ENVIRONMENT_SMOKE, TASK, grader) if case.name == name]
+    case.prepare(tmp_path)
+    result = grader.grade(ENVIRONMENT_SMOKE / "tasks" / TASK, tmp_path)
+    assert (result.exit_code, result.reward) == (0, case.expected)
+    assert list(result.reward_files) == ["reward.json"]
+
+
+def test_no_container_is_left_behind(grader, directory, tmp_path):
+    grader.grade(ENVIRONMENT_SMOKE / "tasks" / TASK, tmp_path)
+    document = Journal(directory).read()
+    assert document.resources
+    assert still_present(connect(), Journal(directory)) == []

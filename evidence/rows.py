@@ -24,6 +24,7 @@ class FileRow:
 
     key: str
     path: str
+    name: str
     title: str
     icon: str
     tone: str
@@ -40,6 +41,7 @@ def file_row(artifact: "Artifact") -> FileRow:
     return FileRow(
         key=artifact.key if readable else "",
         path=words.visible(artifact.path),
+        name=words.visible(artifact.name),
         title=TITLES.get(artifact.kind, "Other"),
         icon=icon,
         tone="" if icon == "held" else "attention",

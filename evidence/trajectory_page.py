@@ -19,8 +19,10 @@ _PROBLEMS = {
     "step_too_large": "This step is too large to be shown; the file has all of it.",
     "step_unreadable": "This step is not readable JSON; the file has it as it is.",
     "format_error": "The agent's answer did not have the form that its harness asks for.",
+    "differs_from_its_own_response": "The message differs from the model's answer that is stored beside it.",
     "file_cut": "The file ends in the middle; what was written before is shown.",
 }
+_LEDGER = {LedgerMatch.MATCHES: "matches the ledger", LedgerMatch.DIFFERS: "differs from the ledger"}
 _UNREADABLE_METRICS = "This step's token counts could not be read; it is left out of the totals."
 
 
@@ -107,7 +109,8 @@ def place(window: Window) -> Place:
     )
 
 
-def step_view(step: Step, needle: str = "") -> StepView:
+def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepView:
+    """``compared`` is false when the ledger has no answer at all, so that no step can differ from it."""
     tokens, known = _tokens(step)
     return StepView(
         number=step.number,
@@ -119,13 +122,11 @@ def step_view(step: Step, needle: str = "") -> StepView:
         reasoning=folded(step.reasoning, needle) if step.reasoning and step.reasoning.text else None,
         calls=[_call(call, needle) for call in step.calls],
         loose=[_result(result, needle) for result in step.results],
-        notes=_notes(step),
+        notes=_notes(step, compared),
         copied=step.copied,
         failed=step.failed,
         ended=words.visible(step.exit_status or ""),
-        ledger={LedgerMatch.MATCHES: "matches the ledger", LedgerMatch.DIFFERS: "differs from the ledger"}.get(
-            step.ledger, ""
-        ),
+        ledger=_LEDGER.get(step.ledger, "") if compared else "",
     )
 
 
@@ -187,11 +188,11 @@ def _tokens(step: Step) -> tuple[str, bool]:
     return f"{words.number(metrics.prompt_tokens)} in, {words.number(metrics.completion_tokens)} out", True
 
 
-def _notes(step: Step) -> list[str]:
+def _notes(step: Step, compared: bool) -> list[str]:
     notes = [_problem(problem) for problem in step.problems]
     if step.copied:
         notes.append("Copied context: shown greyed, left out of tokens and totals.")
-    if step.ledger is LedgerMatch.DIFFERS:
+    if compared and step.ledger is LedgerMatch.DIFFERS:
         notes.append("The answer in this step is not the one that the gateway recorded.")
     return list(dict.fromkeys(notes))
 

@@ -42,7 +42,7 @@ def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None) ->
         number = trajectory.summary.steps
     if not number:
         return None
-    window = trajectory.around(number)
+    window = trajectory.around(min(number, trajectory.summary.steps))
     number = min(max(number, window.first), window.last)
     query = {"from": window.first} | ({"q": _needle(request)} if _needle(request) else {})
     address = reverse("trajectory", args=[trial.run.key, trial.ordinal])
@@ -63,12 +63,12 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
     }
     if trajectory is None or opened.reason:
         return context
-    window = trajectory.around(_number(request, "from") or 1)
     summary = trajectory.summary
+    window = trajectory.around(min(_number(request, "from") or 1, summary.steps))
     return context | {
         "place": place(window),
         "window_size": WINDOW,
-        "steps": [step_view(step, needle) for step in window.steps],
+        "steps": [step_view(step, needle, compared=trajectory.ledger.answers > 0) for step in window.steps],
         "summary": summary,
         "size": words.size(summary.size),
         "totals": _totals(summary.totals),

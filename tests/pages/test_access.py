@@ -7,7 +7,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
-OPEN_TO_ALL = {"login"}
+OPEN_TO_ALL = {"login", "one_time_login"}
 ROLES = ("viewer", "operator", "other_operator", "reviewer", "admin")
 # name → who may read it; everyone else who is signed in is refused with 403.
 READ = {

@@ -47,7 +47,7 @@ def _keys(name: str, address: str) -> tuple[str, str]:
 
 
 def _client() -> redis.Redis:
-    url = settings.RQ_QUEUES["default"]["URL"]
+    url = str(settings.RQ_QUEUES["default"]["URL"])
     return redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5)
 
 
@@ -58,7 +58,7 @@ def _count(key: str) -> int:
             stored = client.get(key)
     except redis.RedisError:
         return local
-    return max(local, int(stored or 0))  # type: ignore[arg-type]
+    return max(local, int(stored or 0))
 
 
 def _add(key: str) -> None:
@@ -69,4 +69,4 @@ def _add(key: str) -> None:
             pipe.execute()
     except redis.RedisError:
         now = time.monotonic()
-        _here[key] = [at for at in _here[key] if at > now - WINDOW_S][-PER_ADDRESS:] + [now]
+        _here[key] = [*(at for at in _here[key] if at > now - WINDOW_S), now][-PER_ADDRESS - 1 :]

@@ -64,7 +64,7 @@ class AppearanceForm(forms.Form):
 def account(request: HttpRequest) -> HttpResponse:
     """The signed-in person: roles, password, appearance."""
     context = {
-        "groups": list(request.user.groups.values_list("name", flat=True)),  # type: ignore[union-attr]
+        "groups": list(request.user.groups.values_list("name", flat=True)),
         "may": may_words(request.user),
         "themes": [(value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()],
     }

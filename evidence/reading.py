@@ -49,7 +49,7 @@ class TextWindow:
 def open_trajectory(trial: Trial) -> Iterator[OpenedTrajectory]:
     """The trial's trajectory with its index; the index is built again when it is missing or damaged."""
     wanted = (*_TRAJECTORIES, "trajectory_index")
-    found = {row.kind: row for row in trial.run.artifacts.filter(trial=trial.ordinal, kind__in=wanted)}
+    found = {row.kind: row for row in Artifact.objects.filter(run=trial.run, trial=trial.ordinal, kind__in=wanted)}
     artifact = next((found[kind] for kind in _TRAJECTORIES if kind in found and found[kind].readable), None)
     if artifact is None or not artifact.size:
         yield OpenedTrajectory(None, _why_none(trial, found), artifact)
@@ -73,7 +73,7 @@ def _with_index(files: ExitStack, source: IO[bytes], index: Artifact | None) -> 
             return Trajectory(source, files.enter_context(store.open_stored(index)))
         except (IndexUnreadable, OSError, ValueError, KeyError, TypeError):
             pass
-    scratch = files.enter_context(tempfile.TemporaryFile())
+    scratch = files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     build_index(source, scratch)
     return Trajectory(source, scratch)
 
@@ -109,5 +109,5 @@ def text_window(artifact: Artifact, start: int | None = None, length: int = TEXT
 
 def kept(trial: Trial, *kinds: str) -> list[Artifact]:
     """The readable files of these kinds, by path."""
-    rows = trial.run.artifacts.filter(trial=trial.ordinal, kind__in=kinds, state__in=READABLE)
+    rows = Artifact.objects.filter(run=trial.run, trial=trial.ordinal, kind__in=kinds, state__in=READABLE)
     return list(rows.order_by("path"))

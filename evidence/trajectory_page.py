@@ -14,7 +14,9 @@ from evidence.trajectory_text import MAX_SHOWN, Text
 OPEN_LINES = 14
 OPEN_CHARACTERS = 1_600
 _PROBLEMS = {
-    "ambiguous_link": "Several calls or results share one id; they are shown in the file's order, and the link is ambiguous.",
+    "ambiguous_link": (
+        "Several calls or results share one id; they are shown in the file's order, and the link is ambiguous."
+    ),
     "result_without_call": "A result names no call of this step; it is shown after them.",
     "step_too_large": "This step is too large to be shown; the file has all of it.",
     "step_unreadable": "This step is not readable JSON; the file has it as it is.",

@@ -15,6 +15,7 @@ from runs import access, lifecycle, registry, reviewing
 from runs.cleaning import request_cleanup
 from runs.documents.endpoints import SCHEMA, parse_endpoint
 from runs.documents.problems import DocumentError
+from runs.documents.profiles import load_profile
 from runs.models import (
     AuditEntry,
     Endpoint,
@@ -203,7 +204,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         kind = cleaned.get("credential_kind")
         credential = {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
-        record = {
+        record: dict[str, Any] = {
             "schema": SCHEMA,
             "credential": credential,
             "controls": ["max_tokens"],
@@ -265,7 +266,7 @@ class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
             raise ValidationError("The file is larger than 256 KiB.")
         data: bytes = upload.read()
         try:
-            self.instance.content_sha256 = registry.load_profile(data).content_sha256
+            self.instance.content_sha256 = load_profile(data).content_sha256
         except DocumentError as error:
             raise ValidationError([str(problem) for problem in error.problems]) from error
         return data

@@ -19,7 +19,7 @@ def _names(model: type[Profile] | type[Endpoint]) -> list[tuple[str, str]]:
     return [(name, name) for name in names]
 
 
-class RunFilter(django_filters.FilterSet):
+class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     """Verdict, state, profile, endpoint, who; all optional, all combined."""
 
     verdict = django_filters.ChoiceFilter(choices=Verdict, empty_label="any", label="Verdict")

@@ -13,7 +13,7 @@ from runs.refusals import UnknownName
 _OPTIONAL = "leave empty for the profile's own"
 
 
-class _Newest(forms.ModelChoiceField):
+class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, obj: Any) -> str:
         match obj:
             case Endpoint():

@@ -89,7 +89,8 @@ def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: s
             f"{min(clock.x(end) + 4, _WIDTH - 14):.1f}",
         )
     return format_html(
-        '<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{}">{}<path class="base" d="M0 10h240"/>{}{}</svg>',
+        '<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{}">'
+        '{}<path class="base" d="M0 10h240"/>{}{}</svg>',
         words.opened(words_aloud),
         grid,
         bars,
@@ -138,7 +139,8 @@ def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, st
     line: SafeString | str = ""
     if limit is not None:
         line = format_html(
-            '<line class="limit" x1="{0}" x2="{0}" y1="0" y2="38"/><text class="limit-word" x="{0}" y="22" dx="6">{1}</text>',
+            '<line class="limit" x1="{0}" x2="{0}" y1="0" y2="38"/>'
+            '<text class="limit-word" x="{0}" y="22" dx="6">{1}</text>',
             percent(limit[0]),
             limit[1],
         )
@@ -225,7 +227,8 @@ def meter(share_of_limit: float, tone: str = "") -> SafeString:
     """How much of a limit was used; ``tone`` is ``hit`` or ``now``. The numbers stand beside it."""
     width = f"{min(max(share_of_limit, 0.0), 1.0):.2%}"
     return format_html(
-        '<svg class="meter" width="100%" height="6" aria-hidden="true"><rect class="track" width="100%" height="6" rx="3"/>'
+        '<svg class="meter" width="100%" height="6" aria-hidden="true">'
+        '<rect class="track" width="100%" height="6" rx="3"/>'
         '<rect class="fill {}" width="{}" height="6" rx="3"/></svg>',
         tone,
         width,

@@ -28,7 +28,7 @@ def evidence_panel(context: RequestContext, run: Run) -> SafeString:
     """The register of a run in short: files of the whole run, totals, a way to all."""
     request = context["request"]
     private = access.may(request.user, access.READ_PRIVATE)
-    found = run.artifacts.all() if private else run.artifacts.filter(public=True)
+    found = Artifact.objects.filter(run=run) if private else Artifact.objects.filter(run=run, public=True)
     rows = [file_row(row) for row in found.filter(trial=None).order_by("path")[:_RUN_FILES]]
     inner = {"rows": rows, "totals": totals(run), "private": private, "run_key": run.key, "ended": run.terminal}
     return render_to_string("evidence/panel.html", inner, request)
@@ -40,7 +40,7 @@ def trial_evidence(context: RequestContext, trial: Trial) -> SafeString:
     request = context["request"]
     if not access.may(request.user, access.READ_PRIVATE):
         return render_to_string("evidence/not_yours.html", {}, request)
-    files = list(trial.run.artifacts.filter(trial=trial.ordinal).order_by("path")[: _TRIAL_FILES + 1])
+    files = list(Artifact.objects.filter(run=trial.run, trial=trial.ordinal).order_by("path")[: _TRIAL_FILES + 1])
     inner: dict[str, Any] = {
         "run_key": trial.run.key,
         "trial": trial,

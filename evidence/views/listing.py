@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite import words
-from evidence.models import READABLE, ArtifactState
+from evidence.models import READABLE, Artifact, ArtifactState
 from evidence.rows import file_row
 from runs import access
 from runs.models import Run
@@ -20,7 +20,7 @@ PAGE = 200
 def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
     run = access.run_or_404(request.user, key)
     private = access.may(request.user, access.READ_PRIVATE)
-    found = run.artifacts.all() if private else run.artifacts.filter(public=True)
+    found = Artifact.objects.filter(run=run) if private else Artifact.objects.filter(run=run, public=True)
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 6:
         found = found.filter(trial=int(trial))
@@ -43,7 +43,7 @@ def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
 
 def totals(run: Run) -> dict[str, object]:
     """How many files, how large, how many in trouble: one query."""
-    found = run.artifacts.aggregate(
+    found = Artifact.objects.filter(run=run).aggregate(
         files=Count("pk"),
         size=Sum("size"),
         kept=Count("pk", filter=Q(state__in=READABLE)),

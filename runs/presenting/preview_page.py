@@ -147,7 +147,7 @@ def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
     agent = f"{specs.get(spec, 'harness.agent')} {specs.get(spec, 'harness.agent_version')}"
     count = len(tasks)
     order = " runs" if count == 1 else " run one after the other"
-    most = specs.run_limit_s(spec)
+    most, host = specs.run_limit_s(spec), specs.get(spec, "endpoint.host")
     return [
         (f"{words.opened(words.spelled(count))} task{'' if count == 1 else 's'}", True),
         (f"{order} on ", False),
@@ -156,10 +156,8 @@ def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
         (agent, True),
         (" works with ", False),
         (str(specs.get(spec, "endpoint.model")), True),
-        (
-            f" at {specs.get(spec, 'endpoint.host')}, then a separate verifier without network grades what it left. Each task is tried ",
-            False,
-        ),
+        (f" at {host}, then a separate verifier without network grades what it left. ", False),
+        ("Each task is tried ", False),
         ("once", True),
         (". The run ends after ", False),
         (words.duration(most), True),

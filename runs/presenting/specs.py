@@ -88,7 +88,7 @@ def _sha(spec: dict[str, Any], path: str) -> str:
 
 def _endpoint(spec: dict[str, Any]) -> str:
     record = get(spec, "endpoint") or {}
-    route = {"direct": "direct route", "host-gateway": "by the host gateway"}.get(record.get("route"), "")
+    route = {"direct": "direct route", "host-gateway": "by the host gateway"}.get(str(record.get("route")), "")
     parts = [
         f"{record.get('name')} version {record.get('version')}",
         record.get("base_url"),

@@ -282,9 +282,9 @@ def _counter(word: str, key: str, counters: dict[str, Any], known: bool, limit: 
         return LimitRow(word, words.NOT_RECORDED, f"of {limit}", None, False, "the engine's counters were not readable")
     hits = counters.get(key)
     reached = bool(hits)
-    value = (
-        "never reached" if not reached else "reached" if hits is True else f"reached {words.counted(int(hits), 'time')}"
-    )
+    value = "reached" if reached else "never reached"
+    if isinstance(hits, int) and not isinstance(hits, bool) and hits:
+        value = f"reached {words.counted(hits, 'time')}"
     return LimitRow(word, value, "", None, reached, f"limit {limit}")
 
 

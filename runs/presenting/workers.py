@@ -125,6 +125,9 @@ def _enforces(limits: list[LimitRow], missing: int) -> str:
     return f"{words.counted(missing, 'limit')} not enforced" if missing else "every limit enforced"
 
 
+_NAMESPACE = {"True": "in an empty network namespace", "False": "not possible here"}
+
+
 def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     engine = report.get("engine") or {}
     memory = engine.get("memory_bytes")
@@ -142,7 +145,7 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("Memory", words.size(memory) if isinstance(memory, int) else None),
         (
             "Harbor without network",
-            {True: "in an empty network namespace", False: "not possible here"}.get(report.get("network_namespace")),
-        ),  # type: ignore[arg-type]
+            _NAMESPACE.get(str(report.get("network_namespace"))),
+        ),
     ]
     return [(word, str(value)) for word, value in rows if value not in (None, "")]

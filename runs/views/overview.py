@@ -50,7 +50,8 @@ def history(row: models_table.ModelRow) -> SafeString:
     beats = []
     for run in row.runs:
         mark = marks.of_run(run)
-        title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {run.count_passed} of {run.count_evaluated} evaluated passed"
+        rate = f"{run.count_passed} of {run.count_evaluated} evaluated passed"
+        title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
         beats.append(svg.Beat(mark.kind, reverse("run", args=[run.key]), title))
     return svg.history(beats, row.aloud)
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from runs import access, svg
@@ -21,7 +22,7 @@ _HEAVY = ("spec", "failure_detail")
 class Page:
     """One window of the list and the addresses around it (empty at an end)."""
 
-    rows: list[tuple[RunRow, str]]
+    rows: list[tuple[RunRow, SafeString]]
     total: int
     newer: str
     older: str

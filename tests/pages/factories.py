@@ -402,18 +402,8 @@ def _resources(run: Run, kind: str) -> None:
     if kind != "broken":
         for trial in (1, 2, 3):
             things += [("container", "agent", trial), ("container", "verifier", trial)]
-    if kind == "running":
-        things = things[:4] + [
-            ("container", "agent", 1),
-            ("container", "verifier", 1),
-            ("container", "agent", 2),
-        ]
-    if kind == "cancelled":
-        things = things[:4] + [
-            ("container", "agent", 1),
-            ("container", "verifier", 1),
-            ("container", "agent", 2),
-        ]
+    if kind in ("running", "cancelled"):
+        things = things[:7]
     stays = {"error": {0, 2}, "running": {0, 1, 2, 6}}.get(kind, set())
     for index, (sort, role, trial) in enumerate(things):
         left = index in stays

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runs.documents import bundles, checksums
-from runs.documents.canonical import canonical_bytes, load_object
+from runs.documents.canonical import canonical_bytes, canonical_sha256, load_object
 from runs.documents.packaged import ENVIRONMENT_SMOKE, packaged_folder, read_bundle, read_profile, rebuild
 from runs.documents.problems import DocumentError
 from runs.documents.tree import FileRecord, read_tree
@@ -190,3 +190,31 @@ def test_a_manifest_that_lists_a_path_as_file_and_folder_is_refused():
     with pytest.raises(DocumentError) as caught:
         bundles.load_manifest(canonical_bytes(document))
     assert codes(caught.value.problems) == [("bad_bundle.file_is_folder", "tasks[0].files")]
+
+
+@pytest.mark.parametrize("role", RECIPES)
+@pytest.mark.parametrize("part", ["recipe_sha256", "content_sha256"])
+def test_another_recipe_or_content_lock_of_any_image_is_another_manifest(role, part):
+    other = {**RECIPES, role: {**RECIPES[role], part: "0" * 64}}
+    hashes = {
+        canonical_sha256(bundles.build_manifest(ENVIRONMENT_SMOKE, recipes=recipes)) for recipes in (RECIPES, other)
+    }
+    assert len(hashes) == 2
+
+
+def test_everything_that_people_write_is_bound_by_the_manifest(folder):
+    source = load_object((folder / "bundle.json").read_bytes())
+    original = canonical_sha256(bundles.build_manifest(folder, recipes=RECIPES))
+    for change in (
+        samples.put("revision", value=2),
+        samples.put("description", value="Other."),
+        samples.put("tasks", value=["file-tree", "config-merge", "ledger-totals"]),
+        samples.put("agent", "version", value="2.4.7"),
+        samples.put("verifier", "reward_file", value="reward.txt"),
+        samples.put("ceilings", "verifier", "pids", value=65),
+        samples.put("ceilings", "gateway", "nofile", value=513),
+        samples.put("ceilings", "overhead_s", value=181),
+        samples.put("ceilings", "phases", "agent_setup_s", value=61),
+    ):
+        (folder / "bundle.json").write_bytes(canonical_bytes(samples.changed(source, change)))
+        assert canonical_sha256(bundles.build_manifest(folder, recipes=RECIPES)) != original

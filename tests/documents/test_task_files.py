@@ -5,8 +5,10 @@ import shutil
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from runs.documents import names
+from runs.documents import names, task_toml
 from runs.documents.packaged import ENVIRONMENT_SMOKE
 from runs.documents.problems import DocumentError
 from runs.documents.task_files import read_task
@@ -212,3 +214,36 @@ def test_every_problem_of_a_task_is_told_at_once(task):
     text = (task / "task.toml").read_text().replace('"separate"', '"shared"')
     (task / "task.toml").write_text(text)
     assert {code for code, _ in problems_of(task)} == {"task.solution", "tree.symlink", "task.shared_verifier"}
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("environment/Meeting Notes (2).txt", None),
+        ("a/../b", "name.outside"),
+        ("../a", "name.outside"),
+        ("/etc/passwd", "name.outside"),
+        ("a\\b", "name.outside"),
+        ("./a", "name.outside"),
+        ("a//b", "name.bad_form"),
+        ("a/", "name.bad_form"),
+        ("", "name.bad_form"),
+        ("a/AUX.log", "name.reserved"),
+        ("a/b" * 100, "name.too_long"),
+        ("a/ü", "name.not_ascii"),
+        ("a\nb", "name.bad_form"),
+    ],
+)
+def test_a_files_path_is_taken_or_refused_as_documented(path, code):
+    problem = names.file_path_problem(path)
+    assert (problem and problem.code) == code
+
+
+VALID_TOML = (ENVIRONMENT_SMOKE / "tasks" / "ledger-totals" / "task.toml").read_bytes()
+
+
+@given(st.integers(0, len(VALID_TOML)), st.integers(0, 40), st.binary(max_size=12))
+def test_any_edit_of_a_task_toml_is_read_or_refused_without_an_accident(start, length, inserted):
+    edited = VALID_TOML[:start] + inserted + VALID_TOML[start + length :]
+    config, problems = task_toml.parse(edited)
+    assert (config is None) == bool(problems)

@@ -83,9 +83,7 @@ def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version:
         "trials": (1, len(trials) if isinstance(trials, list) else None),
     }
     differences = [
-        difference
-        for path, (want, have) in top.items()
-        for difference in _differences("lock", path, want, have)
+        difference for path, (want, have) in top.items() for difference in _differences("lock", path, want, have)
     ]
     retry = _without_order(_with(_RETRY_DEFAULTS, lock.get("retry")))
     differences += _differences("lock", "retry", expected["retry"], retry)

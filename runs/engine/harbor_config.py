@@ -38,9 +38,7 @@ class LimitsDoNotFit(ValueError):
 
     def __init__(self, phases: float, trial: float) -> None:
         self.code = "harness.limits_do_not_fit"
-        self.sentence = (
-            "The phases of a trial together take longer than the trial may. Correct the bundle's phases."
-        )
+        self.sentence = "The phases of a trial together take longer than the trial may. Correct the bundle's phases."
         self.detail = f"{phases} s of phases, {trial} s of trial"
         super().__init__(self.sentence)
 

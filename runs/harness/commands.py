@@ -6,9 +6,6 @@ Established against Harbor 0.22.0. The agent's command ends in text of the task,
 import re
 from enum import StrEnum
 
-TESTS_DIRECTORY = "/tests"
-VERIFIER_LOGS = "/logs/verifier"
-
 
 class Purpose(StrEnum):
     SETUP = "setup"

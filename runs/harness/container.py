@@ -1,6 +1,5 @@
 """What does one owned container do, from its intent to its removal? Every call is blocking and bounded."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
+from runs.harness import counters
 from runs.harness.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
 from runs.harness.failures import EngineFailed
 from runs.harness.observed import Observed
@@ -31,7 +31,6 @@ OWN_EXEC_LIMIT_S = 20.0
 KILL_TRIES = 20
 KILL_PAUSE_S = 0.05
 REMOVE_BOUND_S = 15.0
-COUNTERS_BYTES = 16 * 1024
 # `kill -9 -1` reaches every process but the first and itself in one step, so nothing can fork past it.
 # The shell's own kill needs no fork, and stands in where an image has no such program.
 KILL_COMMANDS = (("/bin/kill", "-9", "-1"), ("/bin/sh", "-c", "kill -9 -1"))
@@ -41,31 +40,6 @@ CAPABILITIES = {
     "agent": ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"),
     "verifier": ("DAC_OVERRIDE", "KILL"),
 }
-
-# Reads cgroup version 2 files, else version 1; prints one JSON object.
-COUNTERS_SCRIPT = """
-import json, os, sys
-def words(path):
-    try:
-        with open("/sys/fs/cgroup/" + path) as file:
-            return dict(line.split(None, 1) if " " in line else ("", line) for line in file)
-    except OSError:
-        return {}
-def number(found, name):
-    return int(found[name]) if found.get(name, "").strip().isdigit() else None
-def first(name, *paths):
-    return next((n for n in (number(words(p), name) for p in paths) if n is not None), None)
-space = {}
-for path in sys.argv[1:]:
-    s = os.statvfs(path)
-    space[path] = {"used": (s.f_blocks - s.f_bfree) * s.f_frsize, "size": s.f_blocks * s.f_frsize}
-print(json.dumps({
-    "oom_kill": first("oom_kill", "memory.events", "memory/memory.oom_control"),
-    "pids_max": first("max", "pids.events", "pids/pids.events"),
-    "memory_peak_bytes": first("", "memory.peak", "memory/memory.max_usage_in_bytes"),
-    "tmpfs": space,
-}))
-"""
 
 
 @cache
@@ -170,7 +144,9 @@ class Container:
             return
         self._counted = True
         found = self._counters()
-        self._observed.write("counters", self._who.role, available=found is not None, **(found or _NOTHING))
+        self._observed.write(
+            "counters", self._who.role, available=found is not None, **(found or counters.NOTHING_KNOWN)
+        )
 
     def close(self) -> None:
         """Counters, stop, state, removal by id. Never raises: what fails is recorded and cleaned up later."""
@@ -207,11 +183,11 @@ class Container:
         return max(0, len(living) - 1)
 
     def _counters(self) -> dict[str, Any] | None:
-        output = Tail(COUNTERS_BYTES)
-        argv = ("python3", "-I", "-S", "-c", COUNTERS_SCRIPT, *sorted(self._plan.tmpfs))
+        output = Tail(counters.COUNTERS_BYTES)
+        command = Command(counters.argv(self._plan.tmpfs), user="0:0", workdir="/")
         try:
-            ended, _ = self.run(Command(argv, user="0:0", workdir="/"), limit_s=OWN_EXEC_LIMIT_S, take=output.add)
-            return parse_counters(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
+            ended, _ = self.run(command, limit_s=OWN_EXEC_LIMIT_S, take=output.add)
+            return counters.parse(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
         except Exception as error:
             self._fail("stop", error)
             return None
@@ -271,31 +247,11 @@ class Container:
                 "memory_bytes": host["Memory"],
                 "pids": host["PidsLimit"],
                 "nofile": nofile[0] if nofile else None,
-                "tmpfs": {path: tmpfs_size(options) for path, options in (host.get("Tmpfs") or {}).items()},
+                "tmpfs": {path: counters.tmpfs_size(options) for path, options in (host.get("Tmpfs") or {}).items()},
             },
             "network": None if host["NetworkMode"] == "none" else host["NetworkMode"],
             "warnings": list(self._owned.warnings) if self._owned else [],
         }
-
-
-_NOTHING: dict[str, Any] = {"oom_kill": None, "pids_max": None, "memory_peak_bytes": None, "tmpfs": {}}
-
-
-def parse_counters(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
-    """The script's output as fields of the `counters` event, or None when it is not exactly that."""
-    try:
-        found = json.loads(text)
-        space = {path: {name: _count(found["tmpfs"][path][name]) for name in ("used", "size")} for path in tmpfs}
-        counts = {name: _count(found[name]) for name in ("oom_kill", "pids_max", "memory_peak_bytes")}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return {**counts, "tmpfs": space}
-
-
-def tmpfs_size(options: str) -> int | None:
-    """Bytes in a tmpfs mount's options, as the engine shows them."""
-    sizes = [part.removeprefix("size=") for part in options.split(",") if part.startswith("size=")]
-    return int(sizes[0]) if sizes and sizes[0].isdigit() else None
 
 
 def record_failure(observed: Observed, role: str, where: str, error: BaseException) -> None:
@@ -313,9 +269,3 @@ def record_failure(observed: Observed, role: str, where: str, error: BaseExcepti
     except OSError:
         # A disk that is full cannot be told so; the supervisor notices the missing events.
         logging.getLogger(__name__).warning("a failure could not be recorded")
-
-
-def _count(value: object) -> int | None:
-    if value is not None and type(value) is not int:
-        raise ValueError("not a count")
-    return value

@@ -9,9 +9,11 @@ from pathlib import Path
 from runs.harness.container import Container
 from runs.harness.execs import Command, Running
 from runs.harness.failures import own_error
-from runs.harness.kept import MAX_ENTRIES, Entry, KeptCopy
+from runs.harness.kept import Entry, KeptCopy
 from runs.harness.transfer import Limits, Refusal, Unpacked, unpack
 
+AGENT_LOGS = "/logs/agent"
+VERIFIER_LOGS = "/logs/verifier"
 TRANSFER_LIMIT_S = 60.0
 # A fixed language, and no options from the environment.
 TAR_ENV = {"LC_ALL": "C", "TAR_OPTIONS": ""}
@@ -71,24 +73,6 @@ def fetch(
         own = own_error("download", error)
         return Fetched(path, purpose, Outcome.FAILED, code=own.code, cut_off=True, error=own)
     return fetched
-
-
-def as_fields(fetched: Fetched, trial_directory: Path) -> dict[str, object]:
-    """The `transfer` event of a download."""
-    kept = fetched.copy.root if fetched.copy and fetched.copy.root.exists() else None
-    return {
-        "direction": "download",
-        "purpose": fetched.purpose,
-        "path": fetched.path,
-        "outcome": fetched.outcome,
-        "code": fetched.code,
-        "files": fetched.files,
-        "size": fetched.size,
-        "sha256": fetched.copy.sha256 if fetched.copy else None,
-        "kept": kept.relative_to(trial_directory).as_posix() if kept else None,
-        "entries": [entry.as_json() for entry in fetched.entries[:MAX_ENTRIES]],
-        "refusals": [{"path": refusal.path, "code": f"transfer.{refusal.code}"} for refusal in fetched.refusals],
-    }
 
 
 def _fetch(container: Container, path: str, purpose: str, kept: Path, limits: Limits) -> Fetched:

@@ -10,28 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, override
 
-from harbor.environments.base import BaseEnvironment, EnvironmentPath, ExecResult
+from harbor.environments.base import EnvironmentPath, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 from harbor.models.task.config import NetworkMode, NetworkPolicy
 
 from runs.harness import ahead, handover, packing, trial_token
 from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
 from runs.harness.container import Container, Who, record_failure
-from runs.harness.downloads import Fetched, Outcome
 from runs.harness.execs import Command
-from runs.harness.failures import (
-    ProviderError,
-    SourceAbsent,
-    StartRefused,
-    TransferFailed,
-    TransferRefused,
-    Unsupported,
-    own_error,
-    translated,
-)
+from runs.harness.failures import ProviderError, StartRefused, Unsupported, translated
 from runs.harness.observed import Observed, observed_at
 from runs.harness.plan import Plan, load_plan
-from runs.harness.session import AGENT_LOGS, VERIFIER_LOGS, Session
+from runs.harness.refusing import RefusingEnvironment
+from runs.harness.session import Session
 from runs.harness.threads import in_thread
 from runs.harness.transfer import Limits
 from runs.ownership import Journal
@@ -44,11 +35,10 @@ ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
 AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
-class OwnedEnvironment(BaseEnvironment):
+class OwnedEnvironment(RefusingEnvironment):
     """One container of a trial. The constructor does no I/O and never raises; `start` refuses."""
 
     def __init__(self, *args: Any, plan: str = "", **kwargs: Any) -> None:
-        self._refusals: list[str] = []
         self._plan_path = Path(plan)
         self._plan: Plan | None = None
         self._observed: Observed | None = None
@@ -73,50 +63,6 @@ class OwnedEnvironment(BaseEnvironment):
     @override
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
         return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True)
-
-    @override
-    def _validate_definition(self) -> None:
-        """Nothing to validate here: the plan and the image lock decide, in `start`."""
-
-    @override
-    def _validate_gpu_support(self) -> None:
-        self._keep_refusal(super()._validate_gpu_support)
-
-    @override
-    def _validate_tpu_support(self) -> None:
-        self._keep_refusal(super()._validate_tpu_support)
-
-    @override
-    def _validate_windows_support(self) -> None:
-        self._keep_refusal(super()._validate_windows_support)
-
-    @override
-    def _validate_resource_mode_support(self) -> None:
-        self._keep_refusal(super()._validate_resource_mode_support)
-
-    @override
-    def _validate_network_policy_support(self) -> None:
-        self._keep_refusal(super()._validate_network_policy_support)
-
-    @override
-    def _validate_extra_docker_compose_support(self) -> None:
-        self._keep_refusal(super()._validate_extra_docker_compose_support)
-
-    @override
-    def _maybe_resolve_task_env(self) -> None:
-        self._keep_refusal(super()._maybe_resolve_task_env)
-
-    @staticmethod
-    @override
-    def _normalize_extra_docker_compose_paths(paths: Sequence[Path | str] | None) -> list[Path]:
-        return [Path(path) for path in paths or []]
-
-    def _keep_refusal(self, check: Callable[[], None]) -> None:
-        # An exception in a constructor would end Harbor's whole job, so `start` says it instead.
-        try:
-            check()
-        except Exception as error:
-            self._refusals.append(f"{type(error).__name__}: {error}")
 
     # -- start and stop ---------------------------------------------------------------------------------
 
@@ -165,7 +111,7 @@ class OwnedEnvironment(BaseEnvironment):
 
     def _check(self, plan: Plan) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
-        problems = list(self._refusals)
+        problems = list(self.refusals)
         role = self._role()
         if role not in plan.roles:
             problems.append(f"the session {self.session_id} has no role in the plan")
@@ -312,7 +258,7 @@ class OwnedEnvironment(BaseEnvironment):
     async def _receive(self, source: str, target: Path) -> None:
         fetched = await self._require().bring(source)
         with translated("handover"):
-            await in_thread(lambda: hand_over(fetched, target))
+            await in_thread(lambda: handover.hand_over(fetched, target))
 
     # -- small things -----------------------------------------------------------------------------------
 
@@ -345,36 +291,6 @@ class OwnedEnvironment(BaseEnvironment):
 def _container(plan: Plan, who: Who, observed: Observed) -> Container:
     journal = Journal(plan.journal_directory, process=os.getpid())
     return Container(journal, who, plan.roles[who.role], observed)
-
-
-def hand_over(fetched: Fetched, target: Path) -> None:
-    """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
-    match fetched.outcome:
-        case Outcome.FAILED:
-            raise (
-                own_error("download", fetched.error)
-                if fetched.error
-                else TransferFailed(
-                    fetched.code or "transfer.failed",
-                    "Files could not be read from the container.",
-                    fetched.path,
-                )
-            )
-        case Outcome.OK | Outcome.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
-            handover.agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
-        case _ if fetched.path == VERIFIER_LOGS:
-            if fetched.outcome is Outcome.OK and fetched.copy:
-                handover.verifier_logs(fetched.copy.root, target)
-        case Outcome.OK if fetched.copy:
-            fetched.copy.hand_over(target)
-        case Outcome.REFUSED:
-            raise TransferRefused(
-                fetched.code or "transfer.refused",
-                "The container offered something that is never taken.",
-                fetched.path,
-            )
-        case _:
-            raise SourceAbsent("transfer.source_absent", "What was asked for is not there.", fetched.path)
 
 
 def _is_allowed(policy: NetworkPolicy, role: str, plan: Plan) -> bool:

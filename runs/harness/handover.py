@@ -15,6 +15,9 @@ from types import SimpleNamespace
 from harbor.agents.installed.mini_swe_agent import MiniSweAgent
 from harbor.models.agent.context import AgentContext
 
+from runs.harness.downloads import AGENT_LOGS, VERIFIER_LOGS, Fetched, Outcome
+from runs.harness.failures import SourceAbsent, TransferFailed, TransferRefused, own_error
+
 NATIVE_TRAJECTORY = "mini-swe-agent.trajectory.json"
 AGENT_OUTPUT = "mini-swe-agent.txt"
 TRAJECTORY_BYTES = 8 * 1024 * 1024
@@ -27,6 +30,36 @@ MAX_COUNT = 2**53
 _quiet = logging.getLogger("runs.harness.handover")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
+
+
+def hand_over(fetched: Fetched, target: Path) -> None:
+    """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
+    match fetched.outcome:
+        case Outcome.FAILED:
+            raise (
+                own_error("download", fetched.error)
+                if fetched.error
+                else TransferFailed(
+                    fetched.code or "transfer.failed",
+                    "Files could not be read from the container.",
+                    fetched.path,
+                )
+            )
+        case Outcome.OK | Outcome.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
+            agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
+        case _ if fetched.path == VERIFIER_LOGS:
+            if fetched.outcome is Outcome.OK and fetched.copy:
+                verifier_logs(fetched.copy.root, target)
+        case Outcome.OK if fetched.copy:
+            fetched.copy.hand_over(target)
+        case Outcome.REFUSED:
+            raise TransferRefused(
+                fetched.code or "transfer.refused",
+                "The container offered something that is never taken.",
+                fetched.path,
+            )
+        case _:
+            raise SourceAbsent("transfer.source_absent", "What was asked for is not there.", fetched.path)
 
 
 def agent_logs_problem(kept: Path) -> str | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from runs.harness import packing
+from runs.harness import packing, records
 from runs.harness.agent_version import ask_version
 from runs.harness.commands import Purpose
 from runs.harness.container import Container, Who, record_failure
-from runs.harness.downloads import TRANSFER_LIMIT_S, Fetched, Outcome, as_fields, fetch, untar
+from runs.harness.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, Fetched, Outcome, fetch, untar
 from runs.harness.execs import Command, Ended, Interrupt, Tail
 from runs.harness.failures import (
     EngineFailed,
@@ -24,14 +24,11 @@ from runs.harness.failures import (
     TransferFailed,
     translated,
 )
-from runs.harness.kept import MAX_ENTRIES, combined_sha256
 from runs.harness.observed import Observed
 from runs.harness.plan import Plan
 from runs.harness.threads import in_thread, settled
 from runs.harness.transfer import Limits
 
-AGENT_LOGS = "/logs/agent"
-VERIFIER_LOGS = "/logs/verifier"
 CONVENTION_ARTIFACTS = "/logs/artifacts"
 DIRECTORIES = "directories"
 
@@ -236,7 +233,7 @@ class Session:
         check = self._check_agent_logs if purpose == "agent_logs" else None
         fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check)
         self._results[path] = fetched
-        self._observed.write("transfer", self._who.role, **as_fields(fetched, self._plan.directory))
+        self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
         if fetched.outcome is Outcome.FAILED and fetched.error is not None:
             self._failed("transfer", fetched.error)
 
@@ -273,45 +270,14 @@ class Session:
         record_failure(self._observed, self._who.role, where, error)
 
     def _write_exec(
-        self,
-        purpose: Purpose,
-        ended: Ended,
-        output: Tail,
-        *,
-        cancelled: bool = False,
-        extra_bytes: int = 0,
+        self, purpose: Purpose, ended: Ended, output: Tail, *, cancelled: bool = False, extra_bytes: int = 0
     ) -> None:
-        self._observed.write(
-            "exec",
-            self._who.role,
-            purpose=purpose,
-            exit_code=ended.exit_code,
-            duration_s=ended.duration_s,
-            started_mono=ended.started_mono,
-            timed_out=ended.timed_out,
-            cancelled=cancelled,
-            orphaned=ended.orphaned,
-            output_bytes=output.total + extra_bytes,
-            output_truncated=output.truncated,
-        )
+        fields = records.of_exec(purpose, ended, output, cancelled=cancelled, extra_bytes=extra_bytes)
+        self._observed.write("exec", self._who.role, **fields)
 
     def _write_upload(self, upload: packing.Upload, code: str, note: str | None = None) -> None:
-        if upload.purpose == DIRECTORIES:
-            return
-        self._observed.write(
-            "transfer",
-            self._who.role,
-            direction="upload",
-            purpose=upload.purpose,
-            path=upload.target,
-            outcome=Outcome.FAILED if code else Outcome.OK,
-            code=code or note,
-            files=len(upload.entries),
-            size=sum(entry.size for entry in upload.entries),
-            sha256=combined_sha256(upload.entries),
-            kept=None,
-            entries=[entry.as_json() for entry in upload.entries[:MAX_ENTRIES]],
-        )
+        if upload.purpose != DIRECTORIES:
+            self._observed.write("transfer", self._who.role, **records.of_upload(upload, code, note))
 
 
 def _cut_short(started: float) -> Ended:

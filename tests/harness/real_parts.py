@@ -70,7 +70,7 @@ class Bench:
         identity = process_identity(os.getpid())
         assert identity is not None
         self.journal.record_process(identity, trial=1)
-        self.api = connect()
+        self.api = connect(30)
         (self.directory / "trials" / "1").mkdir(parents=True)
 
     def __enter__(self) -> Self:

@@ -10,10 +10,10 @@ import pytest
 
 from runs.harness import packing
 from runs.harness.commands import Purpose
-from runs.harness.downloads import Fetched, Outcome
+from runs.harness.downloads import AGENT_LOGS, Fetched, Outcome
 from runs.harness.execs import Command
 from runs.harness.failures import ExecTimedOut, ProviderError
-from runs.harness.session import AGENT_LOGS, Finished
+from runs.harness.session import Finished
 from runs.harness.transfer import Limits
 from runs.ownership import Stage
 from tests.harness.real_parts import Bench, OpenSession

@@ -4,7 +4,7 @@ from typing import Any
 
 from evidence.checks import Check, at, equal
 from evidence.clocks import moment
-from evidence.folder import FileState, Folder, UnsafePath, relative_parts
+from evidence.folder import FileState, Folder
 from evidence.harbor import HarborFacts
 from evidence.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
 from evidence.redactions import Redaction, read_redactions
@@ -135,16 +135,9 @@ def _before_redaction(redaction: Redaction | None, digest: str | None) -> str | 
 
 
 def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
-    """Paths, relative to the run's folder, of the files that a transfer kept; unsafe names are left out."""
-    found = []
-    for entry in transfer.entries:
-        path = f"{base}/{transfer.kept}" if entry.path in ("", ".") else f"{base}/{transfer.kept}/{entry.path}"
-        try:
-            relative_parts(path)
-        except UnsafePath:
-            continue
-        found.append((path, entry))
-    return found
+    """Paths, relative to the run's folder, of the files that a transfer kept; an unclean one is read as unsafe."""
+    root = f"{base}/{transfer.kept}"
+    return [(root if entry.path in ("", ".") else f"{root}/{entry.path}", entry) for entry in transfer.entries]
 
 
 def _verifier_input_check(observed: Observed) -> Check:

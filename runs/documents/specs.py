@@ -82,27 +82,18 @@ def resolve_spec(
         ]
     )
     selected = [case for case in suite.cases if tasks is None or case in tasks]
-    limits = _limits(suite, bundle, narrowing, len(selected))
     document: JsonObject = {
         "schema": SCHEMA,
         "suite": "environment",
-        "profile": {
-            "name": profile.name,
-            "content_sha256": profile.content_sha256,
-            "file_sha256": profile.file_sha256,
-        },
-        "bundle": {
-            "name": bundle.manifest.name,
-            "revision": bundle.manifest.revision,
-            "manifest_sha256": bundle.manifest_sha256,
-        },
+        "profile": _profile(profile),
+        "bundle": _bundle(bundle),
         "harness": _harness(harness),
         "images": {role: images[role].image_id for role in ROLES},
         "worker": {"name": worker.name, "capability_sha256": worker.capability_sha256},
         "endpoint": _endpoint(endpoint),
         "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
         "controls": _controls(suite, endpoint, narrowing),
-        "limits": limits,
+        "limits": _limits(suite, bundle, narrowing, len(selected)),
         "scoring": suite.scoring.model_dump(mode="json"),
     }
     raise_if(credential_problems(document))
@@ -198,6 +189,15 @@ def _limits(suite: Environment, bundle: LoadedBundle, narrowing: Narrowing, coun
         raise refuse("spec.time_does_not_fit", sentence, "max_trial_seconds")
     roles = {role: getattr(ceilings, role).model_dump(mode="json") for role in ROLES}
     return {"run_s": longest, "trial_s": trial_s, **phase_seconds(trial_s, ceilings.phases), **roles}
+
+
+def _profile(profile: LoadedProfile) -> JsonObject:
+    return {"name": profile.name, "content_sha256": profile.content_sha256, "file_sha256": profile.file_sha256}
+
+
+def _bundle(bundle: LoadedBundle) -> JsonObject:
+    manifest = bundle.manifest
+    return {"name": manifest.name, "revision": manifest.revision, "manifest_sha256": bundle.manifest_sha256}
 
 
 def _harness(harness: HarnessIdentity) -> JsonObject:

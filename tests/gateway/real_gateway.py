@@ -132,9 +132,7 @@ class Site:
         finally:
             remove_owned(self.api, self.journal, owned.intent.nonce)
 
-    def ask(
-        self, gateway: RunGateway, *bodies: dict[str, Any], trial: int = 1, **more: Any
-    ) -> list[tuple[int, str]]:
+    def ask(self, gateway: RunGateway, *bodies: dict[str, Any], trial: int = 1, **more: Any) -> list[tuple[int, str]]:
         """Answers to the bodies, asked from a container on the run's internal network."""
         ask = {"host": "model-gateway", "token": gateway.token(trial), "bodies": bodies, **more}
         printed = self.run(ASKER, network=self.networks.internal.id, env={"ASK": json.dumps(ask)})

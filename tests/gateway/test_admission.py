@@ -59,9 +59,7 @@ def test_a_token_names_its_own_trial_and_no_other(run_key: bytes) -> None:
     assert [book.trial_of(bearer) for bearer in bearers] == [1, 2, 3, None]
 
 
-@pytest.mark.parametrize(
-    "value", [b"", b"Bearer ", b"Bearer 1", b"Basic x", b"Bearer \xff", "Bearer ä".encode()]
-)
+@pytest.mark.parametrize("value", [b"", b"Bearer ", b"Bearer 1", b"Basic x", b"Bearer \xff", "Bearer ä".encode()])
 def test_what_is_no_token_names_no_trial(value: bytes) -> None:
     assert TokenBook(b"k" * 32, 3).trial_of(value) is None
 

@@ -142,9 +142,7 @@ def test_another_trials_session_header_changes_nothing_but_a_count(gateway: Gate
         "POST /v1/models HTTP/1.1",
     ],
 )
-def test_every_other_path_and_method_is_not_found(
-    gateway: GatewayProcess, endpoint: RawEndpoint, target: str
-) -> None:
+def test_every_other_path_and_method_is_not_found(gateway: GatewayProcess, endpoint: RawEndpoint, target: str) -> None:
     assert b" 404 " in gateway.raw(head(1, LENGTH, target) + BODY).split(b"\r\n")[0]
     assert not endpoint.heard and refused(gateway, None) == {"path": 1}
 
@@ -190,9 +188,11 @@ def test_smuggled_and_malformed_requests_reach_nobody(
     assert answer.count(b"HTTP/1.1") == 1 and not endpoint.heard
 
 
-def test_a_chunked_body_beyond_the_bound_is_refused(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+def test_a_chunked_body_is_refused_at_the_bound_and_not_at_its_end(
+    gateway: GatewayProcess, endpoint: RawEndpoint
+) -> None:
     chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
-    answer = gateway.raw(head(1, "Transfer-Encoding: chunked\r\n") + chunk * 4 + b"1\r\n \r\n0\r\n\r\n")
+    answer = gateway.raw(head(1, "Transfer-Encoding: chunked\r\n") + chunk * 5)
     assert b"body.size" in answer and not endpoint.heard
 
 
@@ -234,9 +234,7 @@ def test_a_second_request_at_the_same_time_is_refused_and_other_trials_go_on() -
         raw_endpoint(answer) as endpoint,
         running(configuration(f"http://127.0.0.1:{endpoint.port}/v1")) as gateway,
     ):
-        waiting = threading.Thread(
-            target=gateway.ask, args=(encoded(messages=[{"role": "user", "content": "wait"}]),)
-        )
+        waiting = threading.Thread(target=gateway.ask, args=(encoded(messages=[{"role": "user", "content": "wait"}]),))
         waiting.start()
         while not endpoint.heard:
             time.sleep(0.01)

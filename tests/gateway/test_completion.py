@@ -40,6 +40,7 @@ def test_another_name_is_the_wrong_model() -> None:
         b"",
         b"<html>",
         b'{"model":"alias","model":"alias"}',
+        b" " * (4 * 1024 * 1024) + json.dumps(completion()).encode(),
         completion(model=None),
         completion(choices=[]),
         completion(choices=[{"message": "hi"}]),

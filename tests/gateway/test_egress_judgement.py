@@ -13,10 +13,7 @@ def attempt(name: str, outcome: str, **more: Any) -> dict[str, Any]:
     return {"kind": "tcp", "name": name, "address": "172.17.0.1", "port": 9, "outcome": outcome, **more}
 
 
-ALWAYS = [
-    attempt(name, "silent")
-    for name in ("host_address", "gateway_outer_leg", "outside_address", "name_lookup")
-]
+ALWAYS = [attempt(name, "silent") for name in ("host_address", "gateway_outer_leg", "outside_address", "name_lookup")]
 
 
 def report(*attempts: dict[str, Any], gateway: dict[str, Any] = GATEWAY) -> Any:

@@ -43,9 +43,7 @@ def fault(lines: list[bytes]) -> str | None:
 
 
 def test_a_whole_ledger_is_intact_and_counted_per_trial() -> None:
-    report = read(
-        written(completed(1), refused(1, "busy"), completed(2), refused(None, "token"), completed(1))
-    )
+    report = read(written(completed(1), refused(1, "busy"), completed(2), refused(None, "token"), completed(1)))
     assert report.intact and report.lines == 6
     assert [len(report.trial(n).completions) for n in (1, 2, 3)] == [2, 1, 0]
     assert report.trial(1).refused == {"busy": 1} and report.unattributed == {"token": 1}

@@ -158,9 +158,7 @@ def test_a_long_text_of_escapes_that_never_ends_is_refused_and_read_once() -> No
 
 
 def test_32_steps_with_eight_calls_each_are_within_the_bounds() -> None:
-    calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "bash", "arguments": "{}"}} for n in range(8)
-    ]
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "bash", "arguments": "{}"}} for n in range(8)]
     answers = [{"role": "tool", "content": "", "tool_call_id": call["id"]} for call in calls]
     messages = [{"role": "user", "content": "u"}]
     messages += [{"role": "assistant", "content": "", "tool_calls": calls}, *answers] * 32  # type: ignore[list-item]

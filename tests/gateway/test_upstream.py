@@ -113,9 +113,7 @@ def test_an_answer_that_cannot_be_used_is_withheld(
     assert outcome(gateway) == ("upstream_error", code, None)
 
 
-def test_an_endpoint_that_does_not_answer_in_time_is_given_up(
-    gateway: GatewayProcess, endpoint: RawEndpoint
-) -> None:
+def test_an_endpoint_that_does_not_answer_in_time_is_given_up(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
     endpoint.respond = lambda _: None
     assert error_code(gateway.ask()) == (504, "timeout")
     assert outcome(gateway) == ("upstream_error", "timeout", None)
@@ -170,9 +168,7 @@ def test_the_default_certificates_do_not_trust_an_unknown_issuer(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("host", "expected"), [("localhost", "200"), ("other.example", "tls")])
-def test_a_certificate_is_verified_with_the_name_that_was_declared(
-    tmp_path: Path, host: str, expected: str
-) -> None:
+def test_a_certificate_is_verified_with_the_name_that_was_declared(tmp_path: Path, host: str, expected: str) -> None:
     with raw_endpoint(context=_own_certificate(tmp_path)) as served:
         line = json.dumps(configuration(f"https://{host}:{served.port}/v1")).encode()
         assert asyncio.run(_ask_by_tls(parse_config(line), tmp_path / "cert.pem")) == expected

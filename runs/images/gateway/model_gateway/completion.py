@@ -8,6 +8,8 @@ from typing import Any
 from . import strict_json
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+# What is larger is passed on, but no completion: it would not fit the declared tokens, nor, taken apart, the memory.
+MAX_JUDGED_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_ITEMS = 262_144
 _MOST_TOKENS = 2**53
@@ -26,9 +28,7 @@ class Judgement:
 def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
     """Judge a 2xx body: well-formed, and naming an accepted model (the alias, or its declared other name)."""
     try:
-        document = strict_json.parse(
-            body, max_bytes=MAX_RESPONSE_BYTES, max_depth=MAX_DEPTH, max_items=MAX_ITEMS
-        )
+        document = strict_json.parse(body, max_bytes=MAX_JUDGED_BYTES, max_depth=MAX_DEPTH, max_items=MAX_ITEMS)
     except strict_json.NotStrictJson:
         return Judgement("malformed")
     message = _message(document)

@@ -121,9 +121,7 @@ def _limits(value: Any) -> Limits:
     return Limits(
         trials=_integer(data["trials"], "limits.trials", 64),
         max_steps=_integer(data["max_steps"], "limits.max_steps", 1_000),
-        max_completion_tokens=_integer(
-            data["max_completion_tokens"], "limits.max_completion_tokens", 1_000_000
-        ),
+        max_completion_tokens=_integer(data["max_completion_tokens"], "limits.max_completion_tokens", 1_000_000),
         request_timeout_s=float(timeout),
     )
 

@@ -39,9 +39,7 @@ class Answer:
 
 async def resolve(endpoint: Endpoint) -> str:
     """The one address that is used from now on. Raises OSError when the name does not resolve."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        endpoint.connect_host, endpoint.port, type=socket.SOCK_STREAM
-    )
+    found = await asyncio.get_running_loop().getaddrinfo(endpoint.connect_host, endpoint.port, type=socket.SOCK_STREAM)
     return str(found[0][4][0])
 
 
@@ -105,9 +103,7 @@ class Upstream:
         except (TimeoutError, OSError):
             raise UpstreamFailed("unreachable") from None
 
-    async def _exchange(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
-    ) -> Answer:
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> Answer:
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         request = h11.Request(
             method="POST",

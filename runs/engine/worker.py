@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_EVERY_S = 10.0
 RECOVER_EVERY_S = 30.0
+LOOK_AT_REDIS_EVERY_S = 10  # while a run is carried out
 _REDIS_PAUSE_S = 1.0
 
 
@@ -178,7 +179,11 @@ def _work(name: str, burst: bool, quiet: tuple[threading.Lock, ...], current: li
     """Work until told to stop. False when Redis made RQ give up, so that it has to be begun again."""
     try:
         connection = get_connection("default")
-        worker = HostWorker([Queue(queue.queue_name(name), connection=connection)], connection=connection)
+        worker = HostWorker(
+            [Queue(queue.queue_name(name), connection=connection)],
+            connection=connection,
+            job_monitoring_interval=LOOK_AT_REDIS_EVERY_S,
+        )
         worker.timer_locks = quiet
         current[:] = [worker]
         worker.work(burst=burst, with_scheduler=False, logging_level=None)

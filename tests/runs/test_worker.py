@@ -33,6 +33,7 @@ def engine(monkeypatch) -> None:
     fake_engine.install(monkeypatch)
     monkeypatch.setattr(serving, "RECOVER_EVERY_S", 0.3)
     monkeypatch.setattr(serving, "HEARTBEAT_EVERY_S", 0.2)
+    monkeypatch.setattr(serving, "LOOK_AT_REDIS_EVERY_S", 1)
 
 
 @pytest.fixture
@@ -88,8 +89,9 @@ def test_a_burst_executes_what_waits_and_leaves(start_worker):
     assert Worker.objects.get(name="local").pid is None
 
 
-def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker):
-    """JQ04: killed -9, concluded at once, never executed again."""
+def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker, monkeypatch):
+    """JQ04: killed -9, concluded at once and not by a timer's tick, never executed again."""
+    monkeypatch.setattr(serving, "RECOVER_EVERY_S", 600.0)
     first, second = queued(), queued()
     go_file(second.key).touch()
     start_worker()
@@ -153,6 +155,37 @@ def test_jq05_redis_killed_during_a_run_loses_neither_the_run_nor_the_next_one(s
     eventually(lambda: again(second).terminal)
     assert [again(first).verdict, again(second).verdict] == ["passed", "passed"]
     assert sorted(executions()) == sorted([first.key, second.key])
+
+
+def test_a_worker_that_lost_redis_still_drains(start_worker):
+    """It waits for the process that it forked, whatever Redis does."""
+    run = queued()
+    process = start_worker()
+    eventually(lambda: again(run).state == RunState.PREPARING)
+    embedded_redis.stop()
+    eventually(embedded_redis._answers)  # the worker started it again
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(1.5)
+    assert process.is_alive()
+    go_file(run.key).touch()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0 and again(run).verdict == "passed"
+
+
+def test_working_is_begun_again_until_the_worker_is_told_to_stop(monkeypatch):
+    ends = iter([False, False, True])
+    monkeypatch.setattr(serving, "_work", lambda *_: next(ends))
+    monkeypatch.setattr(serving, "_REDIS_PAUSE_S", 0.0)
+    serving.serve("local", report=False)
+    assert list(ends) == []
+
+
+def test_a_worker_that_gave_up_by_itself_was_not_told_to_stop(monkeypatch):
+    monkeypatch.setattr(serving.HostWorker, "work", lambda self, **options: None)
+    assert not serving._work("local", False, (), [])
+    assert serving._work("local", True, (), [])
+    monkeypatch.setattr(serving.HostWorker, "work", lambda self, **options: setattr(self, "draining", True))
+    assert serving._work("local", False, (), [])
 
 
 def test_jq07_a_cancel_reaches_a_run_without_any_queue(start_worker):

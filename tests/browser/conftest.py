@@ -1,0 +1,96 @@
+"""A real Chromium against a live site. Skipped with a reason where there is no Chromium."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from tests.pages import factories
+from tests.pages.factories import PASSWORD, Site
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(transactional_db: None) -> Site:
+    return factories.site()
+
+
+@pytest.fixture
+def full(transactional_db: None) -> Site:
+    return factories.full_site()
+
+
+@pytest.fixture
+def context(chromium: Browser, live_server: LiveServer) -> Iterator[BrowserContext]:
+    opened = chromium.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+def sign_in(page: Page, name: str) -> None:
+    page.goto("/sign-in/")
+    page.fill("#id_username", name)
+    page.fill("#id_password", PASSWORD)
+    page.click("button.first")
+    page.wait_for_url("**/")
+
+
+def paths(site: Site) -> dict[str, str]:
+    """Every page of the site on believable data, by a short name."""
+    run = {kind: site.runs[kind].key for kind in site.runs}
+    text = site.runs["error"].artifacts.filter(kind="harness_log").first()
+    return {
+        "overview": "/",
+        "runs": "/runs/",
+        "runs-filtered": "/runs/?verdict=passed&state=running",
+        "new": "/runs/new/",
+        **{f"run-{kind}": f"/runs/{key}/" for kind, key in run.items()},
+        "trial-passed": f"/runs/{run['passed']}/trials/1/",
+        "trial-error": f"/runs/{run['error']}/trials/3/",
+        "trial-deadline": f"/runs/{run['incomplete']}/trials/2/",
+        "trajectory": f"/runs/{run['error']}/trials/2/trajectory/?q=ledger",
+        "trajectory-none": f"/runs/{run['incomplete']}/trials/2/trajectory/",
+        "evidence": f"/runs/{run['error']}/evidence/",
+        "text": f"/evidence/{text.key}/text/",
+        "compare": f"/runs/compare/?baseline={run['passed']}&candidate={run['error']}&show=all",
+        "compare-choose": "/runs/compare/",
+        "profiles": "/profiles/",
+        "profile": f"/profiles/{site.profile.pk}/",
+        "bundles": "/bundles/",
+        "bundle": f"/bundles/{site.bundle.name}/{site.bundle.revision + 1}/",
+        "endpoints": "/endpoints/",
+        "endpoint": f"/endpoints/{site.endpoint.name}/{site.endpoint.version}/",
+        "workers": "/workers/",
+        "worker": f"/workers/{site.worker.name}/",
+        "account": "/account/",
+        "password": "/account/password/",
+        "missing": "/runs/" + "0" * 32 + "/",
+    }

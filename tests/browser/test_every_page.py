@@ -1,0 +1,72 @@
+"""Every page in a real browser: no accessibility violation, no sideways scroll, no script error, from 320 to 1920."""
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+from pytest_django.live_server_helper import LiveServer
+
+from runs import preview
+from tests.browser.conftest import paths, sign_in
+from tests.pages.factories import Site
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+def all_paths(site: Site) -> dict[str, str]:
+    made = preview.make_preview(
+        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
+    )
+    return paths(site) | {"preview": f"/runs/previews/{made.pk.hex}/"}
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_no_page_has_an_accessibility_violation(
+    full: Site, chromium: Browser, live_server: LiveServer, width: int, scheme: Any
+) -> None:
+    context = chromium.new_context(
+        base_url=live_server.url, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto("/sign-in/")
+    found = {"sign-in": violations(page)}
+    sign_in(page, "admin-1")
+    for name, path in all_paths(full).items():
+        page.goto(path)
+        found[name] = violations(page)
+    context.close()
+    assert {name: broken for name, broken in found.items() if broken} == {}
+
+
+@pytest.mark.parametrize("width", [320, 720, 1020, 1264, 1920])
+def test_no_page_scrolls_sideways(full: Site, chromium: Browser, live_server: LiveServer, width: int) -> None:
+    context = chromium.new_context(base_url=live_server.url, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    sign_in(page, "admin-1")
+    wide = {}
+    for name, path in all_paths(full).items():
+        page.goto(path)
+        found = page.evaluate("document.documentElement.scrollWidth")
+        if found > width:
+            wide[name] = found
+    context.close()
+    assert wide == {}
+
+
+def test_no_page_breaks_the_content_policy_or_its_scripts(full: Site, page: Page) -> None:
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    sign_in(page, "admin-1")
+    for name, path in all_paths(full).items():
+        page.goto(path)
+        page.wait_for_timeout(50)
+        said = [text for text in said if not (name == "missing" and "404" in text)]
+        assert (name, said) == (name, [])

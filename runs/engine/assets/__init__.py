@@ -1,7 +1,6 @@
 """What does a run need on this worker beside the code? The harness environment and the images, built,
 locked, checked."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,5 +52,4 @@ def prepare(root: Path, *, offline: bool, report: Report) -> Assets:
     """
     folder = AssetFolder(root)
     prepare_assets(folder, offline=offline, report=report)
-    shutil.rmtree(folder.work, ignore_errors=True)
     return load_assets(root)

@@ -18,9 +18,7 @@ def adapter_files(source: Path = SOURCE) -> dict[str, Path]:
 
 
 def adapter_hashes(source: Path = SOURCE) -> dict[str, str]:
-    return {
-        name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in adapter_files(source).items()
-    }
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in adapter_files(source).items()}
 
 
 def adapter_sha256(hashes: dict[str, str]) -> str:

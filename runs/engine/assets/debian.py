@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
-from runs.engine.assets.steps import need_tool, run
+from runs.engine.assets.steps import confined, need_tool, run
 from runs.images.recipes import Recipe
 
 Package = tuple[str, str, str, str]
@@ -127,7 +127,7 @@ def _debootstrap(recipe: Recipe) -> list[str | Path]:
             "Building the base of the images with debootstrap needs root. Run prepare as root once, or "
             "name a digest-pinned image in BENCHSITE_BASE_IMAGE.",
         )
-    return [program, "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    return [*confined(), program, "--variant=minbase", f"--include={','.join(recipe.packages)}"]
 
 
 def _mirror() -> list[str]:

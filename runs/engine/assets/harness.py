@@ -42,9 +42,7 @@ def load_harness(folder: AssetFolder) -> HarnessEnvironment:
     lock = read_lock(folder.harness_lock)
     path = folder.harness / lock.key
     if not path.is_dir():
-        raise AssetError(
-            "assets.not_prepared", "The harness environment is gone. Run: manage.py prepare", str(path)
-        )
+        raise AssetError("assets.not_prepared", "The harness environment is gone. Run: manage.py prepare", str(path))
     return HarnessEnvironment(path, path / "bin" / "python", lock, manifest_path(path))
 
 
@@ -170,8 +168,4 @@ def current_interpreter(folder: AssetFolder) -> Interpreter:
         locked = read_lock(folder.harness_lock).interpreter
     except AssetError:
         return find_interpreter()
-    return (
-        find_interpreter([Path(locked.executable)])
-        if Path(locked.executable).exists()
-        else find_interpreter()
-    )
+    return find_interpreter([Path(locked.executable)]) if Path(locked.executable).exists() else find_interpreter()

@@ -70,9 +70,7 @@ def _named(harness: HarnessEnvironment, found: str) -> list[Problem]:
     except (OSError, ValueError):
         locked = ""
     if tree_sha256(locked) != harness.lock.tree_sha256:
-        sentence = (
-            f"The harness environment is not the locked one, and neither is its list of files. {remedy}"
-        )
+        sentence = f"The harness environment is not the locked one, and neither is its list of files. {remedy}"
         return [Problem("harness.manifest_tampered", sentence, str(harness.manifest))]
     changes = differences(locked, found)
     problems = [_problem(change, remedy) for change in changes[:MAX_PROBLEMS]]
@@ -102,10 +100,7 @@ def _interpreter(harness: HarnessEnvironment) -> list[Problem]:
     locked = harness.lock.interpreter
     executable = Path(locked.executable)
     try:
-        same = (
-            executable_sha256(executable) == locked.sha256
-            and harness.python.resolve(strict=True) == executable
-        )
+        same = executable_sha256(executable) == locked.sha256 and harness.python.resolve(strict=True) == executable
     except OSError:
         same = False
     if same:

@@ -75,9 +75,7 @@ def read_images(path: Path) -> dict[ImageRole, LockedImage]:
     if not isinstance(document, dict) or document.pop("lock_sha256", None) != _digest(document):
         raise _lock_changed(path)
     if document.get("schema") != IMAGE_LOCK_SCHEMA:
-        raise AssetError(
-            "image.lock_schema", "The image lock is of another version. Run prepare again.", str(path)
-        )
+        raise AssetError("image.lock_schema", "The image lock is of another version. Run prepare again.", str(path))
     return {role: _image(role, fields) for role, fields in document["images"].items() if role in ROLES}
 
 
@@ -85,9 +83,7 @@ def write_images(path: Path, images: dict[ImageRole, LockedImage]) -> None:
     """Replace the lock in one step."""
     document: dict[str, Any] = {
         "schema": IMAGE_LOCK_SCHEMA,
-        "images": {
-            role: {k: v for k, v in asdict(image).items() if k != "role"} for role, image in images.items()
-        },
+        "images": {role: {k: v for k, v in asdict(image).items() if k != "role"} for role, image in images.items()},
     }
     document["lock_sha256"] = _digest(document)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
@@ -115,10 +111,7 @@ def verify_images(api: ImageEngine, lock: ImageLock) -> list[Problem]:
     """Compare every locked image with the engine and with the installed recipe; [] when all agree.
     Raises EngineError."""
     return [
-        problem
-        for image in lock.images
-        for problem in (verify_image(api, image), _verify_recipe(image))
-        if problem
+        problem for image in lock.images for problem in (verify_image(api, image), _verify_recipe(image)) if problem
     ]
 
 

@@ -44,10 +44,7 @@ def missing_inputs(roles: list[ImageRole], folder: AssetFolder) -> list[str]:
     for recipe in map(read_recipe, roles):
         if not debian.packages_archive(recipe, folder).is_file():
             missing.append(f"the Debian packages of the {recipe.role} image")
-        if (
-            pins(recipe)
-            and not wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels).is_dir()
-        ):
+        if pins(recipe) and not wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels).is_dir():
             missing.append(f"the Python packages of the {recipe.role} image")
     return missing
 
@@ -165,8 +162,7 @@ def _engine(timeout_s: int = 60) -> Any:
     except EngineError as error:
         raise AssetError(
             "image.engine_unreachable",
-            "The container engine cannot be reached. Start Docker, let this account use it, and run "
-            "prepare again.",
+            "The container engine cannot be reached. Start Docker, let this account use it, and run prepare again.",
             error.detail,
         ) from error
 

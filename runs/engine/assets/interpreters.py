@@ -45,8 +45,7 @@ def find_interpreter(candidates: Iterable[Path] | None = None) -> Interpreter:
         seen.append(f"{interpreter.version} at {candidate}")
     raise AssetError(
         "harness.python_too_old",
-        "Harbor needs Python 3.12 or newer, and none was found. Install one, put it on PATH, and run "
-        "prepare again.",
+        "Harbor needs Python 3.12 or newer, and none was found. Install one, put it on PATH, and run prepare again.",
         "; ".join(seen),
     )
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from runs.containers import EngineError
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness import (
@@ -36,6 +37,9 @@ def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> Non
             shutil.rmtree(folder.work)
             folder.create()
             _prepare(folder, offline, report)
+            shutil.rmtree(folder.work)
+    except EngineError as error:
+        raise AssetError("image.engine_failed", error.sentence, error.detail) from error
     except OSError as error:
         raise disk_full(error) or AssetError(
             "assets.unwritable",
@@ -54,8 +58,7 @@ def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
     if missing and offline:
         raise AssetError(
             "assets.missing_offline",
-            f"Not here, and not downloaded because of --offline: {'; '.join(missing)}. "
-            "Run: manage.py prepare",
+            f"Not here, and not downloaded because of --offline: {'; '.join(missing)}. Run: manage.py prepare",
             "\n".join(missing),
         )
     pip = own_pip(Path(interpreter.executable), folder) if missing or state == "absent" else None

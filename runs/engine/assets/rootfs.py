@@ -9,7 +9,7 @@ from pathlib import Path
 from runs.engine.assets import debian
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
-from runs.engine.assets.steps import need_tool, run
+from runs.engine.assets.steps import confined, run
 from runs.engine.assets.wheels import Pin, Wheel, check_wheels, normal_name, read_requirements, wheel_folder
 from runs.images.recipes import BASE, Recipe, read_recipe
 
@@ -77,13 +77,9 @@ def pins(recipe: Recipe) -> list[Pin]:
 
 
 def _inside(recipe: Recipe, root: Path, script: str) -> None:
-    """Run a script of the recipe in the root, in namespaces of its own: no network, no other process."""
-    unshare = need_tool("unshare", "util-linux")
+    """Run a script of the recipe in the root, without a network and without other processes."""
     run(
-        [
-            unshare, "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts",
-            "chroot", root, "/bin/bash", script,
-        ],
+        [*confined("--net", "--ipc", "--uts"), "chroot", root, "/bin/bash", script],
         code="image.build_failed",
         sentence=f"The {recipe.role} image could not be built: {Path(script).name} failed.",
         environment=dict(recipe.environment) | {"HOME": "/root"},
@@ -99,10 +95,7 @@ def _keep_holder(root: Path, folder: AssetFolder) -> None:
 
 def _holder(folder: AssetFolder) -> Path:
     source = read_recipe("agent").folder.parent / BASE / "holder.c"
-    return (
-        folder.built_parts
-        / f"holder-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}-{debian.architecture()}"
-    )
+    return folder.built_parts / f"holder-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}-{debian.architecture()}"
 
 
 def _content(recipe: Recipe, root: Path, wheels: list[Wheel]) -> Content:
@@ -110,12 +103,8 @@ def _content(recipe: Recipe, root: Path, wheels: list[Wheel]) -> Content:
     packages = debian.installed_packages(root)
     locked = {(name, version, arch) for name, version, arch, _ in debian.read_package_lock(recipe)}
     allowed = {(wheel.name, wheel.version) for wheel in wheels}
-    strangers = [
-        f"{name} {version}" for name, version, arch in packages if (name, version, arch) not in locked
-    ]
-    strangers += [
-        f"{name} {version}" for name, version in _distributions(root) if (name, version) not in allowed
-    ]
+    strangers = [f"{name} {version}" for name, version, arch in packages if (name, version, arch) not in locked]
+    strangers += [f"{name} {version}" for name, version in _distributions(root) if (name, version) not in allowed]
     if strangers:
         raise AssetError(
             "image.content_changed",

@@ -27,6 +27,15 @@ def need_tool(name: str, package: str) -> str:
     return found
 
 
+def confined(*namespaces: str) -> list[str | Path]:
+    """What to put before a program that runs as root: namespaces of its own, so that no mount or process of it
+    outlives it, and it does not outlive us. `namespaces` are further options of unshare."""
+    return [
+        need_tool("setpriv", "util-linux"), "--pdeathsig", "KILL",
+        need_tool("unshare", "util-linux"), "--mount", "--pid", "--fork", "--kill-child", *namespaces,
+    ]  # fmt: skip
+
+
 def run(
     arguments: list[str | Path], *, code: str, sentence: str, environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,

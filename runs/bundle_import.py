@@ -29,11 +29,12 @@ def import_bundle(folder: Path, *, data: Path, user: AnyUser | None) -> TaskBund
     """
     bundle = read_bundle(folder)
     raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
+    record = _record(folder)
+    if record is not None:
+        check_record(record, bundle)
     place = f"packaged:{folder.name}" if folder.parent == PACKAGED else str(_copy(folder, bundle, data))
     row = reviewing.store_bundle((folder / "manifest.json").read_bytes(), location=place, user=user)
-    record = _record(folder)
     if row.status == BundleStatus.DRAFT and record is not None:
-        check_record(record, bundle)
         row = reviewing.certify(row, record=record, user=user)
     return row
 

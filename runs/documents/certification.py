@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runs.documents.bundles import LoadedBundle, verify_bundle
-from runs.documents.canonical import Json, JsonObject, load_json, sha256
+from runs.documents.canonical import Json, JsonObject, canonical_sha256, load_json, sha256
 from runs.documents.hostile import OUTPUT, RIGHT_ANSWER, Planting, forgeries, hostile_answers, hostile_outputs
 from runs.documents.problems import DocumentError, raise_if, refuse
 
@@ -74,16 +74,36 @@ def certify(
         "bundle": bundle.manifest.name,
         "revision": bundle.manifest.revision,
         "manifest_sha256": bundle.manifest_sha256,
+        "subject_sha256": subject_sha256(bundle),
         "grader": grader.name,
         "passed": all(isinstance(task, dict) and task["passed"] is True for task in tasks),
         "tasks": tasks,
     }
 
 
+def subject_sha256(bundle: LoadedBundle) -> str:
+    """The hash of all that a certification depends on: tasks, verifier policy, and the two images with their limits.
+
+    The gateway plays no part in it, so a new gateway does not make a certification void.
+    """
+    manifest = bundle.manifest.model_dump(mode="json")
+    roles = ("agent", "verifier")
+    return canonical_sha256(
+        {
+            "tasks": manifest["tasks"],
+            "verifier": manifest["verifier"],
+            "images": {role: manifest["images"][role] for role in roles},
+            "ceilings": {role: manifest["ceilings"][role] for role in roles},
+        }
+    )
+
+
 def check_record(record: JsonObject, bundle: LoadedBundle) -> None:
-    """Raise DocumentError unless the record is a passed one of exactly this manifest, graded in containers."""
-    if record.get("schema") != SCHEMA or record.get("manifest_sha256") != bundle.manifest_sha256:
-        raise refuse("certification.other_bundle", "the certification is not one of this manifest")
+    """Raise DocumentError unless the record is a passed one of just these tasks and images, graded in containers."""
+    if record.get("schema") != SCHEMA or record.get("subject_sha256") != subject_sha256(bundle):
+        raise refuse(
+            "certification.other_bundle", "the certification is not one of these tasks and images; certify again"
+        )
     if record.get("passed") is not True:
         raise refuse("certification.failed", "the bundle did not pass its certification")
     if record.get("grader") != "container":

@@ -23,8 +23,9 @@ from runs.documents.ceilings import RoleLimits
 from runs.documents.certification import GradeResult, certify
 from runs.documents.packaged import read_bundle
 from runs.documents.problems import refuse
-from runs.engine.assets import load_assets, verify_images
-from runs.engine.assets.image_lock import ImageLock
+from runs.engine.assets import load_assets
+from runs.engine.assets.image_lock import ImageLock, verify_image
+from runs.images.recipes import ImageRole
 from runs.ownership import Journal, Role
 
 PROGRAM = Path(__file__).with_name("certify_inside.py")
@@ -55,9 +56,10 @@ def certify_in_containers(folder: Path, *, on_case: Callable[[str, str, bool], N
 
 
 def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock) -> None:
-    for problem in verify_images(api, images):
-        raise refuse(problem.code, problem.sentence, detail=problem.detail)
-    for role in ("agent", "verifier"):
+    roles: tuple[ImageRole, ...] = ("agent", "verifier")
+    for role in roles:
+        if problem := verify_image(api, images.of(role)):
+            raise refuse(problem.code, problem.sentence, detail=problem.detail)
         if images.of(role).recipe_sha256 != getattr(bundle.manifest.images, role).recipe_sha256:
             sentence = "the worker's image was built from another recipe than the bundle's; run manage.py prepare"
             raise refuse("spec.recipe_mismatch", sentence, f"images.{role}")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from runs.documents import certification, hostile
+from runs.documents.bundles import load_manifest
 from runs.documents.canonical import canonical_bytes, load_object
-from runs.documents.certification import GradeResult, certify, check_record
+from runs.documents.certification import GradeResult, certify, check_record, subject_sha256
 from runs.documents.hostile import OUTPUT
 from runs.documents.packaged import read_bundle, rebuild
 from runs.documents.problems import DocumentError
@@ -135,7 +136,7 @@ def test_files_that_are_not_the_manifests_are_not_certified(folder):
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (samples.put("manifest_sha256", value="0" * 64), "certification.other_bundle"),
+        (samples.put("subject_sha256", value="0" * 64), "certification.other_bundle"),
         (samples.put("schema", value="x"), "certification.other_bundle"),
         (samples.put("passed", value=1), "certification.failed"),
         (samples.put("grader", value="local"), "certification.not_in_containers"),
@@ -144,9 +145,21 @@ def test_files_that_are_not_the_manifests_are_not_certified(folder):
 )
 def test_a_record_that_says_something_else_is_refused(folder, change, code):
     bundle = read_bundle(folder)
-    record = {"schema": "benchsite.certification/v1", "manifest_sha256": bundle.manifest_sha256, "passed": True}
+    record = {"schema": "benchsite.certification/v1", "subject_sha256": subject_sha256(bundle), "passed": True}
     record |= {"grader": "container"}
     check_record(record, bundle)
     with pytest.raises(DocumentError) as caught:
         check_record(samples.changed(record, change), bundle)
     assert caught.value.code == code
+
+
+def test_a_certification_is_void_when_a_task_or_one_of_its_images_changed_and_not_for_a_new_gateway():
+    document = samples.manifest()
+    original = subject_sha256(load_manifest(canonical_bytes(document)))
+    for place in (("images", "agent", "recipe_sha256"), ("images", "verifier", "content_sha256")):
+        changed = samples.changed(document, samples.put(*place, value="0" * 64))
+        assert subject_sha256(load_manifest(canonical_bytes(changed))) != original
+    other_task = samples.changed(document, samples.drop("tasks", 0))
+    assert subject_sha256(load_manifest(canonical_bytes(other_task))) != original
+    gateway = samples.changed(document, samples.put("images", "gateway", "recipe_sha256", value="0" * 64))
+    assert subject_sha256(load_manifest(canonical_bytes(gateway))) == original

@@ -94,3 +94,10 @@ def paths(site: Site) -> dict[str, str]:
         "password": "/account/password/",
         "missing": "/runs/" + "0" * 32 + "/",
     }
+
+
+@pytest.fixture(autouse=True)
+def _no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests move runs themselves, as a worker would; nothing is put into a queue."""
+    monkeypatch.setattr("runs.queue.put", lambda *_, **__: None)
+    monkeypatch.setattr("runs.queue.put_cleanup", lambda *_, **__: None)

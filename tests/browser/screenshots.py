@@ -1,0 +1,114 @@
+"""Takes pictures of every page: ``python -m tests.browser.screenshots DIR`` (by ``script/screenshots DIR``).
+
+On a scratch site with one run of every kind; desktop and phone, light and dark.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+WIDTHS = {"desktop": 1440, "phone": 390}
+SCHEMES = ("light", "dark")
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="benchsite-pictures-") as data:
+        os.environ["BENCHSITE_DATA"] = data
+        os.environ["DJANGO_SETTINGS_MODULE"] = "benchsite.settings"
+        os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+        pages = _fill()
+        with _served() as url:
+            taken = _take(url, pages, folder)
+    print(f"{taken} pictures in {folder}")
+
+
+def _fill() -> dict[str, str]:
+    """A migrated database with believable rows; returns the pages' addresses by name."""
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from runs import preview
+    from tests.browser.conftest import paths
+    from tests.pages import factories
+
+    call_command("migrate", verbosity=0)
+    site = factories.full_site()
+    made = preview.make_preview(
+        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
+    )
+    site.worker.image_locks.filter(role="verifier").update(current=False)
+    blocked = preview.make_preview(
+        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
+    )
+    found = {"preview": f"/runs/previews/{made.pk.hex}/", "preview-blocked": f"/runs/previews/{blocked.pk.hex}/"}
+    return paths(site) | found | {"admin": "/admin/", "admin-runs": "/admin/runs/run/"}
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen([*command, "--no-ws", "--no-access-log", "benchsite.wsgi:application"])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(f"{url}/sign-in/")
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _take(url: str, pages: dict[str, str], folder: Path) -> int:
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import ARGUMENTS, CHROMIUM, sign_in
+
+    taken = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        for device, width in WIDTHS.items():
+            for scheme in SCHEMES:
+                context = browser.new_context(
+                    base_url=url, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+                )
+                page = context.new_page()
+                page.goto("/sign-in/")
+                page.screenshot(path=folder / f"sign-in-{device}-{scheme}.png")
+                sign_in(page, "admin-1")
+                for name, path in pages.items():
+                    page.goto(path)
+                    page.screenshot(path=folder / f"{name}-{device}-{scheme}.png", full_page=True)
+                    taken += 1
+                context.close()
+        browser.close()
+    return taken
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: script/screenshots DIR")
+    main(Path(sys.argv[1]))

@@ -124,8 +124,7 @@ def _debootstrap(recipe: Recipe) -> list[str | Path]:
     if os.geteuid() != 0:
         raise AssetError(
             "image.needs_root",
-            "Building the base of the images with debootstrap needs root. Run prepare as root once, or "
-            "name a digest-pinned image in BENCHSITE_BASE_IMAGE.",
+            "Building the images with debootstrap needs root. Run prepare as root once; runs do not need it.",
         )
     return [*confined(), program, "--variant=minbase", f"--include={','.join(recipe.packages)}"]
 

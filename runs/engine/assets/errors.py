@@ -42,7 +42,5 @@ BLOCKING = frozenset(
         "image.engine_unreachable",
         "image.needs_root",
         "image.no_package_lock",
-        "image.base_reference",
-        "image.base_lacks",
     }
 )

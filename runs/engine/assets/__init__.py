@@ -1,5 +1,4 @@
-"""What does a run need on this worker beside the code? The harness environment and the images, built,
-locked, checked."""
+"""What does a run need on this worker beside the code? The harness environment and the images."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +34,10 @@ class Assets:
 
 
 def load_assets(root: Path) -> Assets:
-    """What is locked in the assets folder (settings.ASSETS), read but not verified; that is
-    verify_harness and
-    verify_images, at every use. Raises AssetError `assets.not_prepared`, `harness.lock_changed`,
-    `image.lock_changed`.
+    """What is locked in the assets folder (settings.ASSETS), read but not verified.
+
+    `verify_harness` and `verify_images` verify, at every use. Raises AssetError `assets.not_prepared`,
+    `harness.lock_changed`, `image.lock_changed`.
     """
     folder = AssetFolder(root)
     return Assets(load_harness(folder), read_image_lock(folder.image_lock))

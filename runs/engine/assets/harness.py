@@ -1,5 +1,4 @@
-"""How is the isolated Harbor environment made? From locked wheels and our adapter, compiled, hashed,
-locked."""
+"""How is the isolated Harbor environment made? From locked wheels and our adapter; compiled, hashed, locked."""
 
 import hashlib
 import os

@@ -1,5 +1,4 @@
-"""Which images does this worker run? The image lock: read, written and checked against the engine
-(design 6)."""
+"""Which images does this worker run? The image lock, and how it is checked against the engine (design 6)."""
 
 import hashlib
 import json

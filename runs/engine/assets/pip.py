@@ -1,5 +1,4 @@
-"""Which pip downloads and installs? One of our own, made from an interpreter's bundled copy, so that
-nothing is downloaded for it."""
+"""Which pip downloads and installs? One of our own, from the interpreter's bundled copy: no download for it."""
 
 import shutil
 from pathlib import Path

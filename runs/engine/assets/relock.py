@@ -1,5 +1,4 @@
-"""`python -m runs.engine.assets.relock ROLE…`: what do the packages of a recipe resolve to today? For a
-maintainer's review."""
+"""`python -m runs.engine.assets.relock ROLE…`: what do a recipe's packages resolve to today, for review?"""
 
 import sys
 import tempfile

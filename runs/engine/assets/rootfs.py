@@ -1,5 +1,4 @@
-"""How does a recipe become a root folder? Unpack, install offline, check that only locked things are in
-it."""
+"""How does a recipe become a root folder? Unpack, install offline, check that only locked things are there."""
 
 import hashlib
 import shutil

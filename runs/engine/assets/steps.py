@@ -1,5 +1,4 @@
-"""How is an external program run while an asset is built? As an argument list, bounded in time, with its
-output kept."""
+"""How is a program run while an asset is built? As an argument list, bounded in time, its output kept."""
 
 import errno
 import os

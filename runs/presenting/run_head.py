@@ -1,5 +1,6 @@
 """What stands in the head of a run's page, and what does cancelling it do? Pure over rows."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,8 @@ def _stops(run: "Run", panel: Owned) -> list[str]:
     if run.state == RunState.QUEUED:
         return ["nothing runs yet: the run leaves the queue and never starts"]
     stops = ["the harness and its whole process group"] if run.stage == Stage.TRIAL else []
-    stops += [f"the {thing.word.lower()}" for thing in panel.things_left]
+    names = Counter(thing.word.lower() for thing in panel.things_left)
+    stops += [f"the {name}" if n == 1 else f"{words.spelled(n)} {name}s" for name, n in names.items()]
     return stops or ["what the worker is preparing"]
 
 

@@ -52,7 +52,10 @@ const tick = () => {
   });
   document.querySelectorAll("[data-unreachable]").forEach((place) => { place.hidden = seconds < 20; });
 };
-if (document.querySelector("[data-updated]")) setInterval(tick, 1000);
+if (document.querySelector("[data-updated]")) {
+  tick();
+  setInterval(tick, 1000);
+}
 
 document.addEventListener("htmx:afterRequest", (event) => {
   const status = event.detail.xhr ? event.detail.xhr.status : 0;

@@ -1,0 +1,238 @@
+"""A reviewer approves exactly what was shown; the admin does nothing that a page would not."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from runs.models import AuditEntry, Endpoint, Profile, Run, TaskBundle
+from tests.pages.conftest import Browser, signed_in
+from tests.pages.factories import Site, digest, draft_bundle, make_run
+from tests.pages.test_run_page import plain
+
+
+def approve(client: Client, bundle: TaskBundle, sha256: str = "") -> str:
+    path = f"/bundles/{bundle.name}/{bundle.revision}/"
+    data = {"manifest_sha256": sha256 or bundle.manifest_sha256, "note": "read every file"}
+    return plain(client.post(f"{path}review/", data, follow=True).content.decode())
+
+
+def test_the_difference_since_the_reviewed_revision_is_shown(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    text = plain(browse("viewer").get(f"/bundles/{draft.name}/{draft.revision}/").content.decode())
+    assert "Changed since revision 1" in text
+    assert "Merge two configuration files, later values win" in text
+    assert digest("changed") in text
+
+
+def test_an_approval_reviews_the_new_and_retires_the_old(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    assert "is reviewed and may run now" in approve(browse("reviewer"), draft)
+    states = dict(TaskBundle.objects.values_list("revision", "status"))
+    assert states == {1: "retired", 2: "reviewed"}
+    assert TaskBundle.objects.get(revision=2).review_note == "read every file"
+
+
+def test_a_page_that_showed_another_manifest_approves_nothing(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    assert "showed another manifest" in approve(browse("reviewer"), draft, sha256="0" * 64)
+    assert TaskBundle.objects.get(pk=draft.pk).status == "certified"
+
+
+def test_nobody_approves_their_own_revision(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    assert "another reviewer has to approve it" in approve(browse("admin"), draft)
+    assert TaskBundle.objects.get(pk=draft.pk).status == "certified"
+
+
+def test_approving_twice_says_that_it_is_done(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    approve(browse("reviewer"), draft)
+    assert "is not certified" in approve(browse("reviewer"), draft)
+    assert AuditEntry.objects.filter(kind="bundle_review", subject=str(draft)).count() == 1
+
+
+def test_a_retired_revision_stays_for_its_runs(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    browse("reviewer").post(f"/bundles/{site.bundle.name}/{site.bundle.revision}/retire/")
+    assert TaskBundle.objects.get(pk=site.bundle.pk).status == "retired"
+    assert browse("viewer").get(f"/runs/{run.key}/").status_code == 200
+
+
+# --- the admin ---
+
+ADMIN_LISTS = (
+    "runs/run",
+    "runs/trial",
+    "runs/ownedresource",
+    "runs/auditentry",
+    "runs/taskbundle",
+    "runs/endpoint",
+    "runs/profile",
+    "runs/worker",
+    "runs/preview",
+    "runs/harnesslock",
+    "runs/imagelock",
+    "evidence/artifact",
+)
+
+
+@pytest.mark.parametrize("name", ADMIN_LISTS)
+def test_admin_lists_open_search_and_never_edit(full: Site, name: str) -> None:
+    full.admin.is_superuser = True
+    full.admin.save()
+    client = signed_in(full, "admin")
+    assert client.get(f"/admin/{name}/").status_code == 200
+    assert client.get(f"/admin/{name}/?q=abc").status_code == 200
+    if name not in ("runs/endpoint", "runs/profile"):
+        assert client.get(f"/admin/{name}/add/").status_code == 403
+
+
+def test_admin_rows_cannot_be_changed_or_deleted(full: Site) -> None:
+    full.admin.is_superuser = True
+    full.admin.save()
+    client, run = signed_in(full, "admin"), full.runs["passed"]
+    assert client.post(f"/admin/runs/run/{run.pk}/change/", {"verdict": "failed"}).status_code == 403
+    assert client.post(f"/admin/runs/run/{run.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert Run.objects.get(pk=run.pk).verdict == "passed"
+
+
+@pytest.mark.parametrize("who", ["viewer", "operator", "anonymous"])
+def test_only_staff_enter_the_admin(full: Site, who: str) -> None:
+    assert signed_in(full, who).get("/admin/").status_code == 302
+
+
+def test_a_reviewer_in_the_admin_sees_no_private_rows(full: Site) -> None:
+    client = signed_in(full, "reviewer")
+    assert client.get("/admin/runs/taskbundle/").status_code == 200
+    for name in ("runs/ownedresource", "evidence/artifact", "runs/auditentry"):
+        assert client.get(f"/admin/{name}/").status_code == 403
+
+
+def action(client: Client, name: str, word: str, *pks: object) -> str:
+    data = {"action": word, "_selected_action": [str(pk) for pk in pks]}
+    return plain(client.post(f"/admin/{name}/", data, follow=True).content.decode())
+
+
+def test_admin_actions_ask_the_same_functions(full: Site) -> None:
+    client = signed_in(full, "admin")
+    assert "1 asked for" in action(client, "runs/run", "cancel", full.runs["running"].pk)
+    assert Run.objects.get(pk=full.runs["running"].pk).cancel_requested_by_name == "admin-1"
+    assert "asked" in action(client, "runs/run", "retry_cleanup", full.runs["error"].pk)
+
+
+def test_a_reviewer_cancels_nothing_in_the_admin(full: Site) -> None:
+    client = signed_in(full, "reviewer")
+    assert "may not cancel" in action(client, "runs/run", "cancel", full.runs["running"].pk)
+    assert Run.objects.get(pk=full.runs["running"].pk).cancel_requested_at is None
+
+
+ENDPOINT = {
+    "name": "serving-c",
+    "base_url": "https://serving-c.internal/v1",
+    "model": "coder-large",
+    "served_model": "",
+    "route": "direct",
+    "credential_kind": "env",
+    "credential_name": "SERVING_C_KEY",
+    "request_timeout_s": "60",
+}
+
+
+def test_an_endpoint_is_registered_as_a_new_version(site: Site, browse: Browser) -> None:
+    client = browse("admin")
+    for model in ("coder-large", "coder-large-2"):
+        response = client.post("/admin/runs/endpoint/add/", {**ENDPOINT, "model": model})
+        assert response.status_code == 302, plain(response.content.decode())
+    versions = Endpoint.objects.filter(name="serving-c").values_list("version", "model", "active")
+    assert set(versions) == {(1, "coder-large", False), (2, "coder-large-2", True)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_url": "https://user:pass@serving-c.internal/v1"},
+        {"base_url": "http://127.0.0.1:8000/v1"},
+        {"credential_name": "sk-this-is-a-value-and-no-name"},
+        {"credential_name": "DATABASE_URL"},
+        {"model": "two words"},
+    ],
+)
+def test_a_record_that_is_refused_says_why(site: Site, browse: Browser, wrong: dict[str, str]) -> None:
+    response = browse("admin").post("/admin/runs/endpoint/add/", ENDPOINT | wrong)
+    assert response.status_code == 200
+    assert "errornote" in response.content.decode()
+    assert not Endpoint.objects.filter(name="serving-c").exists()
+
+
+def test_a_profile_is_uploaded_byte_for_byte(site: Site, browse: Browser) -> None:
+    from pathlib import Path
+
+    from django.core.files.uploadedfile import SimpleUploadedFile
+
+    data = Path("tests/fixtures/profiles-v1/smoke.json").read_bytes()
+    browse("admin").post("/admin/runs/profile/add/", {"file": SimpleUploadedFile("smoke.json", data)})
+    stored = Profile.objects.exclude(pk=site.profile.pk).get()
+    assert bytes(stored.source) == data
+    text = plain(browse("viewer").get(f"/profiles/{stored.pk}/").content.decode())
+    assert "its suites do not run here" in text
+
+
+# --- two at once ---
+
+
+def at_once(*acts: Callable[[], object]) -> None:
+    """Start all acts at the same moment, each in a thread with a connection of its own."""
+    gate = threading.Barrier(len(acts))
+
+    def run(act: Callable[[], object]) -> None:
+        gate.wait()
+        try:
+            act()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[act]) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_operators_who_cancel_at_once_ask_once(site: Site, browse: Browser) -> None:
+    run = make_run(site, "running")
+    pages: list[str] = []
+    clients = [browse("operator"), browse("other_operator")]
+    press = [
+        lambda client=client: pages.append(client.post(f"/runs/{run.key}/cancel/", follow=True).content.decode())
+        for client in clients
+    ]
+    at_once(*press)
+    assert AuditEntry.objects.filter(kind="cancel").count() == 1
+    winner = Run.objects.get().cancel_requested_by_name
+    assert all(f"{winner} asked at" in plain(page) for page in pages)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_confirmation_pressed_twice_at_once_starts_one_run(site: Site, browse: Browser) -> None:
+    from tests.pages.test_previews import confirm, preview_of
+
+    preview = preview_of(site, browse("operator"))
+    led_to: list[str] = []
+    clients = [browse("operator"), browse("operator")]
+    at_once(*[lambda client=client: led_to.append(confirm(client, preview)["Location"]) for client in clients])
+    assert Run.objects.count() == 1
+    assert set(led_to) == {f"/runs/{Run.objects.get().key}/"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_reviews_at_once_are_one_review(site: Site, browse: Browser) -> None:
+    draft = draft_bundle(site)
+    pages: list[str] = []
+    clients = [browse("reviewer"), browse("reviewer")]
+    at_once(*[lambda client=client: pages.append(approve(client, draft)) for client in clients])
+    assert AuditEntry.objects.filter(kind="bundle_review", subject=str(draft)).count() == 1
+    assert sum("is reviewed and may run now" in page for page in pages) == 1

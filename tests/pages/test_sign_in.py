@@ -1,0 +1,91 @@
+"""Who gets in, how often one may try, and what the account page says."""
+
+import pytest
+from django.test import Client
+
+from benchsite import throttle
+from tests.pages.conftest import Browser
+from tests.pages.factories import PASSWORD, Site
+
+
+@pytest.fixture(autouse=True)
+def _own_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts live in this process only, as when the queue cannot be reached."""
+    monkeypatch.setattr(throttle, "_here", type(throttle._here)(list))
+
+
+def attempt(client: Client, name: str, password: str, address: str = "192.0.2.7") -> int:
+    return client.post("/sign-in/", {"username": name, "password": password}, REMOTE_ADDR=address).status_code
+
+
+def test_the_right_password_leads_to_the_overview(site: Site, client: Client) -> None:
+    response = client.post("/sign-in/", {"username": "viewer-1", "password": PASSWORD})
+    assert response["Location"] == "/"
+
+
+def test_one_comes_back_to_where_one_wanted_to_go(site: Site, client: Client) -> None:
+    response = client.post("/sign-in/", {"username": "viewer-1", "password": PASSWORD, "next": "/workers/"})
+    assert response["Location"] == "/workers/"
+
+
+def test_one_is_never_sent_to_another_site(site: Site, client: Client) -> None:
+    data = {"username": "viewer-1", "password": PASSWORD, "next": "https://elsewhere.example/"}
+    assert client.post("/sign-in/", data)["Location"] == "/"
+
+
+def test_a_wrong_password_says_no_more_than_that(site: Site, client: Client) -> None:
+    known = client.post("/sign-in/", {"username": "viewer-1", "password": "wrong"}).content
+    unknown = client.post("/sign-in/", {"username": "nobody-1", "password": "wrong"}).content
+    assert known.count(b'role="alert"') == unknown.count(b'role="alert"') == 1
+
+
+def test_after_five_failures_even_the_right_password_has_to_wait(site: Site, client: Client) -> None:
+    assert [attempt(client, "viewer-1", "wrong") for _ in range(6)] == [200] * 5 + [429]
+    assert attempt(client, "viewer-1", PASSWORD) == 429
+    assert attempt(client, "VIEWER-1", PASSWORD) == 429
+
+
+def test_somebody_elses_failures_do_not_lock_one_out(site: Site, client: Client) -> None:
+    for _ in range(6):
+        attempt(client, "viewer-1", "wrong", address="198.51.100.1")
+    assert attempt(client, "viewer-1", PASSWORD) == 302
+
+
+def test_one_address_cannot_try_all_names(site: Site, client: Client) -> None:
+    for number in range(throttle.PER_ADDRESS):
+        attempt(client, f"name-{number}", "wrong")
+    assert attempt(client, "viewer-1", PASSWORD) == 429
+
+
+def test_success_forgets_the_failures_before_it(site: Site, client: Client) -> None:
+    for _ in range(4):
+        attempt(client, "viewer-1", "wrong")
+    assert attempt(client, "viewer-1", PASSWORD) == 302
+    assert attempt(Client(), "viewer-1", "wrong") == 200
+
+
+def test_signing_out_is_a_form_and_ends_the_session(site: Site, browse: Browser) -> None:
+    client = browse("viewer")
+    assert client.get("/sign-out/").status_code == 405
+    client.post("/sign-out/")
+    assert client.get("/")["Location"].startswith("/sign-in/")
+
+
+def test_the_account_names_roles_and_what_they_allow(site: Site, browse: Browser) -> None:
+    html = browse("reviewer").get("/account/").content.decode()
+    assert "reviewer" in html
+    assert "review bundles" in html
+
+
+@pytest.mark.parametrize(("chosen", "kept"), [("dark", "dark"), ("light", "light"), ("", ""), ("<x>", "")])
+def test_only_known_appearances_are_kept(site: Site, browse: Browser, chosen: str, kept: str) -> None:
+    client = browse("viewer")
+    client.post("/account/appearance/", {"theme": chosen})
+    html = client.get("/account/").content.decode()
+    assert (f'data-theme="{kept}"' in html) == bool(kept)
+
+
+def test_a_forged_appearance_reaches_no_page(site: Site, browse: Browser) -> None:
+    client = browse("viewer")
+    client.cookies["theme"] = '"><script>alert(1)</script>'
+    assert "<script>alert" not in client.get("/").content.decode()

@@ -34,9 +34,12 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+_origin = START
+
+
 def at(seconds: float) -> str:
-    """A wall time, `seconds` after the run's start."""
-    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """A wall time, `seconds` after the start of the run that was made or loaded last."""
+    return (_origin + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def checksum(trial: int) -> str:
@@ -65,11 +68,17 @@ class TrialCase:
     def uuid(self) -> str:
         return str(UUID(int=self.number))
 
+    @property
+    def mono(self) -> float:
+        """The monotonic time at which the trial started."""
+        assert self.supervision is not None
+        return float(self.supervision["mono_started"])
+
     def event(self, name: str, **match: Any) -> dict[str, Any]:
-        """The one event of that name whose fields are as given."""
+        """The last event of that name whose fields are as given; in a synthetic trial the only one."""
         found = list(self.matching(name, **match))
-        assert len(found) == 1, (name, match, len(found))
-        return found[0]
+        assert found, (name, match)
+        return found[-1]
 
     def matching(self, name: str, **match: Any) -> Iterator[dict[str, Any]]:
         for event in self.events:
@@ -179,8 +188,46 @@ def write_trial(base: Path, trial: TrialCase) -> None:
     for path, data in {**{f"kept/{path}": data for path, data in trial.kept.items()}, **trial.extra}.items():
         (base / path).parent.mkdir(parents=True, exist_ok=True)
         (base / path).write_bytes(data)
-        moment = (START + timedelta(seconds=trial.offset + 20)).timestamp()
+        moment = (_origin + timedelta(seconds=trial.offset + 20)).timestamp()
         os.utime(base / path, (moment, moment))
+
+
+def load_run(root: Path) -> RunCase:
+    """A stored run's folder as documents, so that the same changes can be made to it."""
+    global _origin
+    run = json.loads((root / "run.json").read_bytes())
+    _origin = datetime.fromisoformat(run["started_at"])
+    return RunCase(
+        spec=json.loads((root / "spec.json").read_bytes()),
+        run=run,
+        journal=json.loads((root / "journal.json").read_bytes()),
+        ledger=[
+            {key: value for key, value in json.loads(line).items() if key not in ("seq", "prev", "count")}
+            for line in (root / "ledger.jsonl").read_bytes().splitlines()
+        ],
+        trials=[_load_trial(path) for path in sorted((root / "trials").iterdir())],
+    )
+
+
+def _load_trial(base: Path) -> TrialCase:
+    (folder,) = [path.name for path in (base / "job").iterdir() if path.is_dir()]
+    files = {path.relative_to(base).as_posix(): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+    supervision = json.loads(files.pop("supervision.json"))
+    started = datetime.fromisoformat(supervision["started_at"])
+    trial = TrialCase(
+        number=int(base.name),
+        offset=(started - _origin).total_seconds(),
+        supervision=supervision,
+        events=[json.loads(line) for line in files.pop("observed.jsonl").splitlines()],
+        result=json.loads(files.pop(f"job/{folder}/result.json")),
+        lock=json.loads(files.pop(f"job/{folder}/lock.json")),
+        job_lock=json.loads(files.pop("job/lock.json")),
+        job_config=json.loads(files.pop("job/config.json")),
+        kept={path.removeprefix("kept/"): data for path, data in files.items() if path.startswith("kept/")},
+        folder=folder,
+    )
+    trial.extra = {path: data for path, data in files.items() if not path.startswith("kept/")}
+    return trial
 
 
 def chain(lines: list[dict[str, Any]]) -> bytes:
@@ -231,6 +278,8 @@ def failed_request(code: str, status: int | None = None) -> dict[str, Any]:
 
 def passing_run(tasks: int = 3) -> RunCase:
     """A run of `tasks` trials that all pass."""
+    global _origin
+    _origin = START
     trials = [_trial(number) for number in range(1, tasks + 1)]
     ledger = [request(trial.number) for trial in trials for _ in range(3)] + [{"kind": "closed"}]
     return RunCase(

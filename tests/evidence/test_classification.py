@@ -1,5 +1,6 @@
 """Every way in which a trial can go wrong gets its documented code, and only a proved grade counts."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,14 @@ import pytest
 from evidence.classify import classify_trial
 from evidence.codes import CODES, Bucket
 from evidence.results import read_run
-from tests.evidence.folders import passing_run
+from tests.evidence.folders import RunCase, load_run, passing_run
 from tests.evidence.variants import GRADED, WRONG, Variant
 
+REAL = Path(__file__).parents[1] / "fixtures/real-run"
 
-def code_of(variant: Variant, where: Path) -> str:
-    run = passing_run(2)
+
+def code_of(variant: Variant, where: Path, make: Callable[[], RunCase]) -> str:
+    run = make()
     variant.change(run)
     facts = read_run(run.write(where / "run"))
     return classify_trial(facts.trials[0]).code
@@ -20,13 +23,25 @@ def code_of(variant: Variant, where: Path) -> str:
 
 @pytest.mark.parametrize("variant", WRONG, ids=lambda variant: variant.id)
 def test_a_corrupted_trial_gets_its_documented_code_and_never_a_grade(variant: Variant, tmp_path: Path) -> None:
-    assert code_of(variant, tmp_path) == variant.code
+    assert code_of(variant, tmp_path, lambda: passing_run(2)) == variant.code
     assert CODES[variant.code].bucket in (Bucket.ERROR, Bucket.CANCELLED)
 
 
 @pytest.mark.parametrize("variant", GRADED, ids=lambda variant: variant.id)
 def test_a_proved_grade_counts_as_it_stands(variant: Variant, tmp_path: Path) -> None:
-    assert code_of(variant, tmp_path) == variant.code
+    assert code_of(variant, tmp_path, lambda: passing_run(2)) == variant.code
+
+
+@pytest.mark.parametrize("variant", [*WRONG, *GRADED], ids=lambda variant: variant.id)
+def test_a_real_run_of_this_project_with_the_same_change_gets_the_same_code(variant: Variant, tmp_path: Path) -> None:
+    """The run was made by the real Harbor and the real containers; only its paths were replaced."""
+    assert code_of(variant, tmp_path, lambda: load_run(REAL)) == variant.code
+
+
+def test_the_real_run_passes_as_it_was_stored() -> None:
+    facts = read_run(REAL)
+    assert [classify_trial(trial).code for trial in facts.trials] == ["passed.reward_1"] * 3
+    assert [check.name for trial in facts.trials for check in trial.checks if not check.ok] == []
 
 
 def test_there_are_at_least_300_corrupted_variants() -> None:

@@ -55,6 +55,10 @@ def _oom(facts: TrialFacts) -> TrialFacts:
     return _agent(exit_code=137)(replace(facts, resources=replace(facts.resources, oom_kills=1)))
 
 
+def _starved(**changes: object) -> Change:
+    return lambda facts: _agent(exit_code=1)(replace(facts, resources=replace(facts.resources, **changes)))
+
+
 def _verifier(**changes: object) -> Change:
     return lambda facts: replace(facts, verifier=replace(facts.verifier, **changes))
 
@@ -79,6 +83,8 @@ ROWS: list[tuple[int, str, Change]] = [
     (6, "incomplete.agent_deadline", lambda facts: replace(facts, deadline=Deadline("agent", 300))),
     (7, "routing.tls", _endpoint_failure),
     (8, "resource_exhaustion.memory", _oom),
+    (8, "resource_exhaustion.pids", _starved(pids_limit_hits=1)),
+    (8, "resource_exhaustion.disk", _starved(tmpfs_full=True)),
     (
         9,
         "invalid_evaluation.proof_missing",
@@ -106,6 +112,7 @@ def test_a_row_alone_decides(row: int, code: str, change: Change) -> None:
     result = classify_trial(change(PASSING))
     assert (result.row, result.code) == (row, code)
     assert result.klass is CODES[code].klass and result.sentence and result.title
+    assert not result.evaluated
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def drop(name: str, **match: Any) -> Change:
 
 def twice(name: str, **match: Any) -> Change:
     def change(run: RunCase) -> None:
-        run.trial.events.insert(5, dict(run.trial.event(name, **match)))
+        run.trial.events.append(dict(run.trial.event(name, **match)))
 
     return change
 
@@ -181,14 +181,19 @@ def tampered(path: str, data: bytes) -> Change:
     """A kept file that differs from what the provider recorded."""
 
     def change(run: RunCase) -> None:
-        run.trial.kept[path] = data
+        run.trial.kept[kept(run, path)] = data
 
     return change
 
 
+def kept(run: RunCase, beginning: str) -> str:
+    """The first kept file whose path begins like this."""
+    return next(path for path in sorted(run.trial.kept) if path.startswith(beginning))
+
+
 def lost(path: str) -> Change:
     def change(run: RunCase) -> None:
-        del run.trial.kept[path]
+        del run.trial.kept[kept(run, path)]
 
     return change
 
@@ -203,9 +208,10 @@ def verifier_input(run: RunCase) -> None:
     run.trial.event("transfer", purpose="artifacts_in")["entries"][0]["sha256"] = "0" * 64
 
 
-def journal(index: int, **changes: Any) -> Change:
+def journal(role: str, **changes: Any) -> Change:
     def change(run: RunCase) -> None:
-        run.journal["resources"][index].update(changes)
+        own = [row for row in run.journal["resources"] if (row["role"], row["trial"]) == (role, 1)]
+        own[0].update(changes)
 
     return change
 
@@ -278,9 +284,9 @@ INTEGRITY = [
         "integrity.image_mismatch",
         event("opened", {"role": "agent"}, image_id="agent:latest"),
     ),
-    Variant("journaled image", "integrity.image_mismatch", journal(0, image_id="sha256:" + "0" * 64)),
-    Variant("journaled verifier image", "integrity.image_mismatch", journal(1, image_id="sha256:" + "0" * 64)),
-    Variant("journaled id differs", "integrity.trial_identity", journal(0, trial_uuid="0" * 8)),
+    Variant("journaled image", "integrity.image_mismatch", journal("agent", image_id="sha256:" + "0" * 64)),
+    Variant("journaled verifier image", "integrity.image_mismatch", journal("verifier", image_id="sha256:" + "0" * 64)),
+    Variant("journaled id differs", "integrity.trial_identity", journal("agent", trial_uuid="0" * 8)),
     Variant("seen id differs", "integrity.trial_identity", event("opened", {"role": "agent"}, trial_uuid="x")),
     Variant("container of another trial", "integrity.trial_identity", event("opened", {"role": "agent"}, trial=2)),
     Variant("two agent containers", "integrity.duplicate_trial", twice("opened", role="agent")),
@@ -309,7 +315,7 @@ INTEGRITY = [
     ),
     Variant("reward spaced", "integrity.artifact_hash", tampered("verifier/reward.json", b'{"reward":1}')),
     Variant("output changed", "integrity.artifact_hash", tampered("verifier/test-stdout.txt", b"nice")),
-    Variant("artifact changed", "integrity.artifact_hash", tampered("artifacts/app/output/answer.json", b"{ }")),
+    Variant("artifact changed", "integrity.artifact_hash", tampered("artifacts/", b"{ }")),
     Variant("log emptied", "integrity.artifact_hash", tampered("agent/mini-swe-agent.txt", b"")),
     Variant("kept file lost", "integrity.artifact_hash", lost("agent/mini-swe-agent.txt")),
     Variant("reward lost", "integrity.artifact_hash", lost("verifier/reward.json")),
@@ -345,7 +351,7 @@ def control(*path: str | int, value: Any) -> Change:
     def change(run: RunCase) -> None:
         document = getattr(run.trial, str(path[0]))
         for part in path[1:-1]:
-            document = document[part]
+            document = document[part] if isinstance(part, int) else document.setdefault(part, {})
         document[path[-1]] = value
 
     return change
@@ -372,7 +378,7 @@ _CONTROLS: list[tuple[str, list[tuple[str | int, ...]], tuple[str | int, ...], l
     ("other_agent", _AGENTS, ("import_path",), ["x:Y"], ""),
     ("other_agent", _AGENTS, ("kwargs", "version"), ["2.4.7", None, 2.4], ""),
     ("other_controls", _AGENTS, ("model_name",), ["openai/other", None], ""),
-    ("other_controls", _AGENTS, ("kwargs", "max_tokens"), [4096, None, 1024.0], ""),
+    ("other_controls", _AGENTS, ("kwargs", "max_tokens"), [4097, None, 1024.5], ""),
     ("other_controls", _AGENTS, ("kwargs", "config", "agent", "step_limit"), [0, 9, None, 8.0], ""),
     ("other_controls", _AGENTS, ("kwargs", "reasoning_effort"), ["high"], ""),
     ("other_controls", _AGENTS, ("load_trajectory",), ["/x.json"], ""),
@@ -408,7 +414,7 @@ def _controls() -> Iterator[Variant]:
 
 
 def cancel(seconds: float) -> Change:
-    return run_record(cancel_requested_at=at(seconds))
+    return lambda run: run.run.update(cancel_requested_at=at(seconds))
 
 
 def cancelled_in_agent(run: RunCase) -> None:
@@ -471,7 +477,7 @@ STOPPED = [
 def failure(where: str, code: str) -> Change:
     def change(run: RunCase) -> None:
         row = {"event": "failure", "where": where, "code": code, "detail": "SENTINEL", "role": "agent"}
-        run.trial.events.insert(2, {**row, "at": at(3), "mono": 1003})
+        run.trial.events.insert(2, {**row, "at": at(run.trial.offset + 3), "mono": run.trial.mono + 3})
 
     return change
 
@@ -593,14 +599,16 @@ def verifier_timed_out(run: RunCase) -> None:
 def slow_environment(run: RunCase) -> None:
     run.trial.events = []
     run.trial.kept = {}
-    run.trial.result["environment_setup"] = {"started_at": at(0), "finished_at": at(30.1)}
+    spent = run.spec["limits"]["environment_start_s"] + 0.1
+    run.trial.result["environment_setup"] = {"started_at": at(0), "finished_at": at(spent)}
     run.trial.result["exception_info"] = exception("EnvironmentStartTimeoutError")
 
 
 def slow_setup(run: RunCase) -> None:
     run.trial.end_after_agent()
     run.trial.drop("exec", purpose="agent")
-    run.trial.result["agent_setup"] = {"started_at": at(0), "finished_at": at(60.1)}
+    spent = run.spec["limits"]["agent_setup_s"] + 0.1
+    run.trial.result["agent_setup"] = {"started_at": at(0), "finished_at": at(spent)}
     run.trial.result["exception_info"] = exception("AgentSetupTimeoutError")
 
 
@@ -609,7 +617,8 @@ def trial_deadline(run: RunCase) -> None:
     run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
     run.trial.result = None
     assert run.trial.supervision is not None
-    run.trial.supervision.update(deadline="trial", exit_code=None, signal=15, ended_at=at(601), mono_ended=1601)
+    run.trial.supervision.update(deadline="trial", exit_code=None, signal=15, ended_at=at(run.trial.offset + 601))
+    run.trial.supervision["mono_ended"] = run.trial.mono + 601
 
 
 def run_deadline(run: RunCase) -> None:
@@ -717,7 +726,7 @@ def no_requests(run: RunCase) -> None:
 
 
 def late_version(run: RunCase) -> None:
-    run.trial.event("agent_version")["mono"] = 1014.5
+    run.trial.event("agent_version")["mono"] = run.trial.event("exec", purpose="agent")["started_mono"] + 0.1
 
 
 def no_uuids(run: RunCase) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Protocol
 
 from django.core.files.base import File
@@ -78,13 +79,18 @@ def open_stored(artifact: Artifact) -> IO[bytes]:
 
 
 def chunks(artifact: Artifact) -> Iterator[bytes]:
-    """All bytes in pieces. The last piece comes only after the whole hash was found right; else
-    HashDiffers."""
+    """All bytes in pieces. The last piece comes only after the whole hash was found right; else HashDiffers.
+
+    Hashing goes on beside the sending, so that the check costs little time.
+    """
     digest = hashlib.sha256()
     held = b""
-    with open_stored(artifact) as file:
+    with open_stored(artifact) as file, ThreadPoolExecutor(1) as hasher:
+        hashed: Future[None] | None = None
         while piece := file.read(CHUNK):
-            digest.update(piece)
+            if hashed is not None:
+                hashed.result()
+            hashed = hasher.submit(digest.update, piece)
             if held:
                 yield held
             held = piece

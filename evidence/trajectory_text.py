@@ -13,10 +13,23 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Safe text of at most MAX_SHOWN characters; `size` is the original's length in characters."""
+    """Text of an agent; `text` is safe and of at most about MAX_SHOWN characters, `size` the whole's length.
 
-    text: str
-    size: int
+    What is shown is made only when it is asked for: an index looks at every step and shows none.
+    """
+
+    whole: str
+
+    @property
+    def text(self) -> str:
+        whole = self.whole
+        if self.cut:
+            whole = f"{whole[: MAX_SHOWN // 2]}\n[…]\n{whole[-MAX_SHOWN // 2 :]}"
+        return safe(whole)
+
+    @property
+    def size(self) -> int:
+        return len(self.whole)
 
     @property
     def cut(self) -> bool:
@@ -24,11 +37,8 @@ class Text:
 
 
 def shown(value: Any) -> Text:
-    """Any JSON value as safe text: a string as it is, the parts of a content list one per line, else as
-    JSON."""
-    whole = plain(value)
-    head = whole if len(whole) <= MAX_SHOWN else f"{whole[: MAX_SHOWN // 2]}\n[…]\n{whole[-MAX_SHOWN // 2 :]}"
-    return Text(safe(head), len(whole))
+    """Any JSON value as text: a string as it is, the parts of a content list one per line, else as JSON."""
+    return Text(plain(value))
 
 
 def safe(text: str) -> str:

@@ -87,6 +87,8 @@ LOST, CANCELLED = result("worker_runtime.interrupted"), result("cancelled.reques
 def test_a_suite_amounts_to_one_verdict(results: list[Classification], expected: Verdict, rate: str) -> None:
     suite = suite_verdict(results, floor=1.0, cleanup_clean=True)
     assert (suite.verdict, suite.counts.sentence) == (expected, rate)
+    counts = suite.counts
+    assert counts.pass_rate == (counts.passed / counts.evaluated if counts.evaluated else None)
     assert (suite.floor_met is None) == (suite.counts.evaluated < suite.counts.requested or not results)
 
 

@@ -108,9 +108,7 @@ def settle(pending: dict[int, tuple[socket.socket, dict[str, Any]]], seconds: fl
 def attempts(plan: dict[str, Any]) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [{"kind": "tcp", **target} for target in plan["targets"]]
     for address in default_gateways():
-        entries += [
-            {"kind": "tcp", "name": "default_gateway", "address": address, "port": p} for p in plan["ports"]
-        ]
+        entries += [{"kind": "tcp", "name": "default_gateway", "address": address, "port": p} for p in plan["ports"]]
     entries += [
         {"kind": "dns", "name": "name_lookup", "address": server, "lookup": name}
         for server in nameservers()
@@ -124,7 +122,9 @@ def main() -> None:
     seconds = plan["seconds"]
     gateway: dict[str, str] = {}
     asker = threading.Thread(
-        target=ask_gateway, args=(plan["gateway"], plan["gateway_port"], seconds, gateway), daemon=True
+        target=ask_gateway,
+        args=(plan["gateway"], plan["gateway_port"], plan["gateway_seconds"], gateway),
+        daemon=True,
     )
     asker.start()
     pending: dict[int, tuple[socket.socket, dict[str, Any]]] = {}
@@ -138,7 +138,7 @@ def main() -> None:
         if link:
             pending[link.fileno()] = (link, entry)
     settle(pending, seconds)
-    asker.join(seconds)
+    asker.join(plan["gateway_seconds"])
     print(json.dumps({"attempts": entries, "gateway": gateway}), flush=True)
     os._exit(0)
 

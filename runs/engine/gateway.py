@@ -176,7 +176,7 @@ def start_gateway(
     follower.start()
     try:
         _tell(api, owned.id, config)
-        _wait_ready(follower)
+        _wait_ready(api, follower)
         egress_address = address_in(api, owned.id, networks.egress.id)
     except BaseException:
         follower.stop(0)
@@ -185,7 +185,7 @@ def start_gateway(
 
 
 def keep_ledger(api: docker.APIClient, container_id: str, ledger: Path) -> LedgerReport:
-    """Replace the copy by the container's whole log when that continues the copy; verify what is kept.
+    """Keep the container's whole log instead of the copy that was made while it lived, unless that says more.
 
     Also for recovery, while the container exists. An engine that does not answer leaves the copy as it is.
     """
@@ -194,16 +194,16 @@ def keep_ledger(api: docker.APIClient, container_id: str, ledger: Path) -> Ledge
         whole = container_log(api, container_id)
     except EngineError:
         whole = b""
-    if whole.startswith(kept) and whole != kept:
+    whole_report, kept_report = read_ledger(whole), read_ledger(kept)
+    if (kept_report.intact, kept_report.lines) > (whole_report.intact, whole_report.lines):
+        return kept_report
+    if whole != kept:
         write_bytes(ledger, whole)
-        kept = whole
-    return read_ledger(kept or None)
+    return whole_report
 
 
 def _check(plan: GatewayPlan, credential: str | None) -> None:
-    if credential is not None and not (
-        credential.isascii() and credential.isprintable() and " " not in credential
-    ):
+    if credential is not None and not (credential.isascii() and credential.isprintable() and " " not in credential):
         raise GatewayError("credential")
     if plan.route == "direct" and _is_loopback(urlsplit(plan.base_url).hostname or ""):
         raise GatewayError("loopback", plan.base_url)
@@ -282,10 +282,10 @@ def _tell(api: docker.APIClient, container_id: str, config: dict[str, Any]) -> N
             stream._response.close()
 
 
-def _wait_ready(follower: LogFollower) -> None:
-    event = follower.wait_for_event(READY_SECONDS)
+def _wait_ready(api: docker.APIClient, follower: LogFollower) -> None:
+    event = follower.first_event(api, READY_SECONDS)
     if event is None:
-        raise GatewayError("ended" if follower.ended else "not_ready", follower.diagnostics)
+        raise GatewayError("ended" if follower.ended else "not_ready", follower.events(api))
     if event.get("event") != "ready":
         code = str(event.get("code"))
         raise GatewayError(code if code in _FAILURES else "ended", str(event.get("detail", "")))

@@ -1,4 +1,8 @@
-"""What has the gateway written so far? A thread follows its output and copies whole lines to a file."""
+"""What has the gateway written so far? Read from the engine's log file, never from an attached stream.
+
+An attached stream was measured to lose lines that came while it was being opened (one start in sixty on a busy
+host); the log has every line, in order.
+"""
 
 import contextlib
 import json
@@ -13,7 +17,8 @@ import docker
 from runs.containers import EngineError, connect, engine_call
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
-_MAX_DIAGNOSTICS = 16 * 1024
+POLL_SECONDS = 0.03
+_MAX_EVENTS_BYTES = 16 * 1024
 
 
 def container_log(api: docker.APIClient, container_id: str) -> bytes:
@@ -24,7 +29,7 @@ def container_log(api: docker.APIClient, container_id: str) -> bytes:
 
 
 class LogFollower:
-    """Copies complete lines of standard output to `ledger` (0600) as they come, and keeps the first event.
+    """A thread that copies complete lines of standard output to `ledger` (0600) as they come.
 
     Holds a client of its own: its stream would keep another thread's calls waiting.
     """
@@ -32,9 +37,6 @@ class LogFollower:
     def __init__(self, container_id: str, ledger: Path) -> None:
         self._container_id = container_id
         self._ledger = ledger
-        self._changed = threading.Condition()
-        self._event: dict[str, Any] | None = None
-        self._errors = b""
         self._rest = b""
         self._ended = False
         self._stream: Any = None
@@ -47,23 +49,29 @@ class LogFollower:
     def ended(self) -> bool:
         return self._ended
 
-    @property
-    def diagnostics(self) -> str:
-        """What came on standard error, bounded; private."""
-        return self._errors.decode("utf-8", "replace")
+    def first_event(self, api: docker.APIClient, seconds: float) -> dict[str, Any] | None:
+        """The gateway's first event on standard error; None when it ended, or the time did, without one.
 
-    def wait_for_event(self, seconds: float) -> dict[str, Any] | None:
-        """The first event on standard error, or None when none came in time or the output ended."""
+        Raises EngineError.
+        """
         deadline = time.monotonic() + seconds
-        with self._changed:
-            while self._event is None and not self._ended and time.monotonic() < deadline:
-                self._changed.wait(deadline - time.monotonic())
-            return self._event
+        while True:
+            over = self._ended or time.monotonic() >= deadline
+            line, newline, _ = self.events(api).encode().partition(b"\n")
+            if newline or over:
+                return _event(line) if newline else None
+            time.sleep(POLL_SECONDS)
+
+    def events(self, api: docker.APIClient) -> str:
+        """What came on standard error, bounded; private. Raises EngineError."""
+        with engine_call("read log"):
+            errors = api.logs(self._container_id, stdout=False, stderr=True, stream=False)
+        return bytes(errors[:_MAX_EVENTS_BYTES]).decode("utf-8", "replace")
 
     def stop(self, seconds: float) -> None:
         """Wait so long for the end of the output, then let go of it."""
         self._thread.join(seconds)
-        if self._thread.is_alive() and self._stream is not None:
+        if self._thread.is_alive():
             self._interrupt()
             self._thread.join(1.0)
 
@@ -75,20 +83,15 @@ class LogFollower:
             pass  # the whole log is read at the end; a follower that lost its stream has ended
         finally:
             os.close(descriptor)
-            with self._changed:
-                self._ended = True
-                self._changed.notify_all()
+            self._ended = True
 
     def _copy(self, descriptor: int) -> None:
         api = connect()
         try:
             with engine_call("follow log"):
-                self._stream = api.attach(
-                    self._container_id, stdout=True, stderr=True, stream=True, logs=True, demux=True
-                )
-                for output, errors in self._stream:
-                    self._take_output(descriptor, output or b"")
-                    self._take_errors(errors or b"")
+                self._stream = api.logs(self._container_id, stdout=True, stderr=False, stream=True, follow=True)
+                for output in self._stream:
+                    self._take(descriptor, output)
         finally:
             self._interrupt()
             if self._stream is not None:
@@ -101,20 +104,10 @@ class LogFollower:
             with contextlib.suppress(OSError, ValueError, docker.errors.DockerException):
                 self._stream.close()
 
-    def _take_output(self, descriptor: int, data: bytes) -> None:
+    def _take(self, descriptor: int, data: bytes) -> None:
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
         if newline:
             os.write(descriptor, whole + newline)
-
-    def _take_errors(self, data: bytes) -> None:
-        if not data or len(self._errors) >= _MAX_DIAGNOSTICS:
-            return
-        with self._changed:
-            self._errors += data
-            line, newline, _ = self._errors.partition(b"\n")
-            if newline and self._event is None:
-                self._event = _event(line)
-                self._changed.notify_all()
 
 
 def _event(line: bytes) -> dict[str, Any]:

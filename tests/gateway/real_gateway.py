@@ -75,7 +75,7 @@ class Site:
         self._stack.callback(self._clean)
         self.networks = open_networks(self.api, self.journal)
         address = self.api.inspect_network(self.networks.egress.id)["IPAM"]["Config"][0]["Gateway"]
-        self.server = self._stack.enter_context(ScriptedServer(address, 0, KEY, slow_s=3.0))
+        self.server = self._stack.enter_context(ScriptedServer(address, 0, KEY, slow_s=30.0))
         thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         self._stack.callback(thread.join)
@@ -98,7 +98,7 @@ class Site:
             "image_id": image("gateway"), "cpus": 1.0, "memory_bytes": 256 * MIB, "pids": 32, "nofile": 256,
             "base_url": f"http://127.0.0.1:{self.server.port}/v1", "model": model, "served_model": None,
             "route": "host-gateway", "trials": 2, "max_steps": 4, "max_completion_tokens": MAX_TOKENS,
-            "request_timeout_s": 2.0,
+            "request_timeout_s": 20.0,
         }  # fmt: skip
         return GatewayPlan(**settings | changes)
 
@@ -117,11 +117,19 @@ class Site:
     def close(self, gateway: RunGateway) -> GatewayEnd:
         return gateway.close(self.api)
 
-    def run(self, program: str, *, network: str | None, env: dict[str, str] | None = None) -> str:
+    def run(
+        self,
+        program: str,
+        *,
+        network: str,
+        env: dict[str, str] | None = None,
+        gateway: RunGateway | None = None,
+    ) -> str:
         """What a program printed in an owned container of the verifier's image, as an agent is contained."""
         request = ContainerRequest(
             role=Role.AGENT, image_id=image("verifier"), command=("python3", "-I", "-S", "-c", program),
             cpus=1.0, memory_bytes=64 * MIB, pids=32, nofile=256, network=network, env=env or {},
+            hosts={} if gateway is None else {"model-gateway": gateway.address},
         )  # fmt: skip
         owned = create_owned(self.api, self.journal, {}, request)
         try:
@@ -135,7 +143,8 @@ class Site:
     def ask(self, gateway: RunGateway, *bodies: dict[str, Any], trial: int = 1, **more: Any) -> list[tuple[int, str]]:
         """Answers to the bodies, asked from a container on the run's internal network."""
         ask = {"host": "model-gateway", "token": gateway.token(trial), "bodies": bodies, **more}
-        printed = self.run(ASKER, network=self.networks.internal.id, env={"ASK": json.dumps(ask)})
+        env = {"ASK": json.dumps(ask)}
+        printed = self.run(ASKER, network=self.networks.internal.id, env=env, gateway=gateway)
         return [(status, text) for status, text in map(json.loads, printed.splitlines())]
 
 

@@ -70,7 +70,8 @@ def test_each_mode_of_the_endpoint_is_recorded_for_what_it_is(
     site: Site, mode: str, statuses: list[int], expected: list[tuple[Any, ...]]
 ) -> None:
     model = f"scripted-{mode}"
-    with site.gateway(model) as gateway:
+    limit = 1.0 if mode in ("slow", "hang") else 20.0
+    with site.gateway(model, request_timeout_s=limit) as gateway:
         answers = site.ask(gateway, *[chat(model)] * len(statuses), trial=2)
         end = site.close(gateway)
     assert [status for status, _ in answers] == statuses
@@ -193,7 +194,7 @@ def test_a_flood_from_an_agent_costs_no_proof_and_a_bounded_log(site: Site) -> N
     model = "scripted-positive"
     with site.gateway(model) as gateway:
         site.ask(gateway, chat(model))
-        assert "flooded" in site.run(FLOODER, network=site.networks.internal.id)
+        assert "flooded" in site.run(FLOODER, network=site.networks.internal.id, gateway=gateway)
         site.ask(gateway, chat(model))
         end = site.close(gateway)
     assert end.ledger.intact and end.ledger.lines < 20
@@ -232,12 +233,22 @@ def test_a_lost_copy_is_taken_from_the_container_again(site: Site) -> None:
         assert site.ledger.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_copy_that_the_log_does_not_continue_is_kept(site: Site) -> None:
+def test_a_broken_copy_is_replaced_by_the_whole_log(site: Site) -> None:
     with site.gateway("scripted-positive") as gateway:
         site.close(gateway)
         site.ledger.write_bytes(b"something else\n")
-        assert not keep_ledger(site.api, gateway.container.id, site.ledger).intact
-        assert site.ledger.read_bytes() == b"something else\n"
+        assert keep_ledger(site.api, gateway.container.id, site.ledger).intact
+        assert b"something" not in site.ledger.read_bytes()
+
+
+def test_without_the_container_the_copy_is_kept(site: Site) -> None:
+    model = "scripted-positive"
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model))
+        site.close(gateway)
+        copy = site.ledger.read_bytes()
+        report = keep_ledger(site.api, "0" * 64, site.ledger)
+    assert report.intact and len(report.trial(1).completions) == 1 and site.ledger.read_bytes() == copy
 
 
 def test_an_endpoint_whose_name_does_not_resolve_fails_the_start(site: Site) -> None:

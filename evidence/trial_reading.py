@@ -14,6 +14,9 @@ from evidence.trial_checks import own_checks, proof_checks
 from evidence.trial_files import RunContext, TrialFiles, read_trial_files, text, verifier_logs
 from evidence.trouble import harness_trouble, read_trouble
 
+MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
+_COMMAND_TIMED_OUT = b'"exception_type": "TimeoutExpired"'
+
 
 def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
     """The facts of the trial of one task of the spec."""
@@ -43,7 +46,7 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
         resources=_resources(files.observed),
         verifier=verifier,
         reward=reward,
-        notes=_notes(files),
+        notes=_notes(context, files),
         trial_uuid=files.harbor.trial_uuid,
         task_checksum=text(files.harbor.result.content.get("task_checksum")),
         phases=files.harbor.phases,
@@ -166,7 +169,7 @@ def _reward(context: RunContext, files: TrialFiles) -> Reward:
     )
 
 
-def _notes(files: TrialFiles) -> tuple[str, ...]:
+def _notes(context: RunContext, files: TrialFiles) -> tuple[str, ...]:
     logs = [item for item in files.observed.transfers if item.role == AGENT and item.purpose == "agent_logs"]
     notes = []
     if any(item.outcome == "refused" for item in logs):
@@ -175,4 +178,12 @@ def _notes(files: TrialFiles) -> tuple[str, ...]:
         notes.append("agent_logs_missing")
     if files.observed.events and not files.observed.closed:
         notes.append("provider_record_open")
+    if _command_limit_hit(context, files):
+        notes.append("command_limit_hit")
     return tuple(notes)
+
+
+def _command_limit_hit(context: RunContext, files: TrialFiles) -> bool:
+    """By the agent's own trajectory, which it could forge: a note for people and never more."""
+    path = f"{files.base}/kept/agent/mini-swe-agent.trajectory.json"
+    return _COMMAND_TIMED_OUT in context.folder.read(path, limit=MAX_TRAJECTORY_BYTES).data

@@ -38,6 +38,15 @@ def test_a_real_run_of_this_project_with_the_same_change_gets_the_same_code(vari
     assert code_of(variant, tmp_path, lambda: load_run(REAL)) == variant.code
 
 
+def test_a_command_that_hit_the_agents_own_limit_is_a_badge(tmp_path: Path) -> None:
+    run = passing_run(1)
+    limit = b'{"messages": [{"role": "tool", "extra": {"exception_type": "TimeoutExpired"}}]}'
+    run.trial.kept["agent/mini-swe-agent.trajectory.json"] = limit
+    run.trial.recopy()
+    result = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert (result.code, result.badges) == ("passed.reward_1", ("command_limit_hit",))
+
+
 def test_the_real_run_passes_as_it_was_stored() -> None:
     facts = read_run(REAL)
     assert [classify_trial(trial).code for trial in facts.trials] == ["passed.reward_1"] * 3

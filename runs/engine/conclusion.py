@@ -27,6 +27,7 @@ from runs.engine.salvage import salvage
 from runs.lifecycle import Failure
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
 from runs.ownership import Journal, JournalError
+from runs.patience import patiently
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def conclude(
     closed = close(journal, "interrupted" if interrupted else "ended")
     _keep_what_runs_still_hold(folder, journal, gateway)
     _close_facts(run_id, folder, interrupted=interrupted)
-    run = Run.objects.get(pk=run_id)
+    run = patiently(Run.objects.filter(pk=run_id).get)
     ingest(run, folder.path, secrets=secrets.values)
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
     result = clean_and_mirror(run_id, journal, closed)
@@ -153,7 +154,9 @@ def _failure(facts: RunFacts) -> Failure | None:
 
 
 def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, interrupted: bool) -> None:
-    """A run that never got as far as its folder owns nothing."""
+    """A run that never got as far as its folder owns nothing; one whose folder was lost may still own something."""
+    lost = Run.objects.filter(pk=run_id, resources__isnull=False).exists()
+    cleanup = Cleanup.FAILED if lost else Cleanup.CLEAN
     cancelled = lifecycle.cancel_requested_at(run_id) is not None
     if cancelled:
         lifecycle.close_trials(
@@ -180,7 +183,7 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
         )
     )
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
-    lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=Cleanup.CLEAN, failure=why)
+    lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=cleanup, failure=why)
 
 
 def _say_the_end(run_id: str, verdict: Verdict, judgements: list[Classification], cleanup: Cleanup) -> None:

@@ -25,13 +25,14 @@ from runs.engine.credentials import CredentialError, read_credential
 from runs.engine.egress import prove_egress
 from runs.engine.folder import RUN_FACTS_SCHEMA, RunFolder, now, write_bytes, write_document
 from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, start_gateway
-from runs.engine.harbor_config import write_trial_files
+from runs.engine.harbor_config import LimitsDoNotFit, write_trial_files
 from runs.engine.narration import Narrator
 from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
 from runs.engine.processes import LaunchFailed
 from runs.engine.trials import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
+from runs.patience import patiently
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,10 @@ class RunStopped(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class RunTaken(Exception):
+    """The run was ended elsewhere (its worker was declared lost): this process only has to stop its own part."""
 
 
 class StageFailed(Exception):
@@ -66,7 +71,8 @@ def execute(run_id: str) -> None:
     if identity is None:
         raise RuntimeError("this process has no entry in /proc")
     if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=settings.WORKER_HOST):
-        Execution(Run.objects.get(pk=run_id)).carry_out()
+                run = patiently(Run.objects.select_related("bundle").filter(pk=run_id).get)
+        Execution(run).carry_out()
 
 
 @dataclass
@@ -93,10 +99,12 @@ class Execution:
             self._note_stop(stopped.reason)
         except StageFailed as failure:
             self._note_failure(failure)
+        except RunTaken:
+            log.warning("run %s was ended elsewhere; stopping what is left of it here", self.run.key)
         except Exception as error:  # the run's own result must say so; nothing may escape before the end
             log.exception("run %s failed unexpectedly", self.run.key)
             detail = f"{type(error).__name__}: {error}"
-            stage = Stage(Run.objects.values_list("stage", flat=True).get(pk=self.run.pk))
+            stage = Stage(patiently(Run.objects.filter(pk=self.run.pk).values_list("stage", flat=True).get))
             self._note_failure(
                 StageFailed(stage, "harness", "harness.unexpected", "The run failed unexpectedly.", detail)
             )
@@ -223,7 +231,8 @@ class Execution:
             return Reason(deadline="trial")
         if moment - self._heartbeat >= HEARTBEAT_S:
             self._heartbeat = moment
-            lifecycle.heartbeat(self.run.key)
+            if not lifecycle.heartbeat(self.run.key):
+                raise RunTaken(self.run.key)
         return None
 
     @property
@@ -254,6 +263,8 @@ class Execution:
             yield
         except (EngineError, JournalError, GatewayError, AssetError, CredentialError, LaunchFailed) as error:
             raise StageFailed(stage, "worker_runtime", error.code, error.sentence, error.detail) from error
+        except LimitsDoNotFit as error:
+            raise StageFailed(stage, "harness", error.code, error.sentence, error.detail) from error
         except PreflightFailed as error:
             raise StageFailed(stage, error.failure_class, error.code, error.sentence, error.detail) from error
         except OSError as error:

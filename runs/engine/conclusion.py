@@ -66,6 +66,10 @@ def conclude(
     _keep_what_runs_still_hold(folder, journal, gateway)
     _close_facts(run_id, folder, interrupted=interrupted)
     run = patiently(Run.objects.filter(pk=run_id).get)
+    if run.terminal:
+        # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
+        clean_and_mirror(run_id, journal, closed)
+        return
     ingest(run, folder.path, secrets=secrets.values)
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
     result = clean_and_mirror(run_id, journal, closed)

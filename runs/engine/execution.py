@@ -71,7 +71,7 @@ def execute(run_id: str) -> None:
     if identity is None:
         raise RuntimeError("this process has no entry in /proc")
     if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=settings.WORKER_HOST):
-                run = patiently(Run.objects.select_related("bundle").filter(pk=run_id).get)
+        run = patiently(Run.objects.select_related("bundle").filter(pk=run_id).get)
         Execution(run).carry_out()
 
 
@@ -184,9 +184,7 @@ class Execution:
             )
             self.folder.update_facts(probe=report.as_json())
         if not report.passed:
-            raise StageFailed(
-                Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail
-            )
+            raise StageFailed(Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail)
 
     def _trial(self, ordinal: int, task: str) -> None:
         self._enter(Stage.TRIAL, f"Trial {ordinal}: {task}", trial=ordinal)

@@ -16,10 +16,10 @@ from typing import Any
 import docker
 from django.conf import settings
 
-from runs import lifecycle, runlog
+from runs import lifecycle
 from runs.containers import EngineError, connect
 from runs.documents.canonical import load_object
-from runs.engine.assets import Assets, AssetError, load_assets
+from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.conclusion import Secrets, conclude
 from runs.engine.credentials import CredentialError, read_credential
 from runs.engine.egress import prove_egress

@@ -54,9 +54,7 @@ class Task:
 
 TASKS = (
     Task("ledger-totals", "/app/ledger.csv", "head -n 20 /app/ledger.csv", "cat /app/output/totals.json"),
-    Task(
-        "config-merge", "/app/base.json", "cat /app/base.json /app/site.json", "cat /app/output/config.json"
-    ),
+    Task("config-merge", "/app/base.json", "cat /app/base.json /app/site.json", "cat /app/output/config.json"),
     Task("file-tree", "/app/inbox", "find /app/inbox", "cat /app/output/manifest.json", has_links=True),
 )
 

@@ -1,7 +1,7 @@
 """Does a run's register still say what its files say? Hash everything again, and derive the results again."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,15 @@ class AuditReport:
         return not self.differences
 
 
-def audit(run: Run, *, scratch: Path | None = None) -> AuditReport:
+type Replayer = Callable[[Run, Path], Iterable[Difference]]
+
+
+def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = None) -> AuditReport:
     """Compare the register with the storage, and the rows with what the stored files amount to.
 
     The stored files are laid out in a folder below `scratch` and classified like a fresh run; files that were
-    refused or quarantined are named as unavailable, since a result cannot be derived from them.
+    refused or quarantined are named as unavailable, since a result cannot be derived from them. `replay` may look
+    at the laid-out folder too, and add differences.
     """
     artifacts = list(Artifact.objects.filter(run=run))
     readable = [artifact for artifact in artifacts if artifact.readable]
@@ -52,6 +56,7 @@ def audit(run: Run, *, scratch: Path | None = None) -> AuditReport:
         root = Path(folder)
         _lay_out(readable, root)
         differences += _result_differences(run, root)
+        differences += replay(run, root) if replay is not None else ()
     unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
     return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable)
 

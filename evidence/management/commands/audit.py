@@ -1,13 +1,16 @@
 """Re-hashes a run's register and re-derives its results from the stored files."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.auditing import audit
+from evidence.auditing import Difference, audit
 from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.models import Run
 
 SCHEMA = "benchsite.audit/v1"
 
@@ -17,11 +20,14 @@ class Command(SiteCommand):
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument(
+            "--replay-verifier", action="store_true", help="also grade the kept artifacts again, on a worker"
+        )
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)
         run = run_by_key(options["run"])
-        report = audit(run)
+        report = audit(run, replay=self._replay if options["replay_verifier"] else None)
         self.output.table(
             ("difference", "where", "expected", "found"),
             [[found.what, found.where, found.expected, found.found] for found in report.differences]
@@ -41,3 +47,19 @@ class Command(SiteCommand):
             },
         )
         return Exit.DONE if report.clean else Exit.ERROR
+
+    def _replay(self, run: Run, folder: Path) -> Iterator[Difference]:
+        from runs.engine.replay import ReplayImpossible, replay_verifier  # only workers import the engine
+
+        try:
+            replays = replay_verifier(run, folder)
+        except ReplayImpossible as error:
+            yield Difference("replay_impossible", "every trial", "graded again", error.code)
+            self.output.line(error.sentence)
+            return
+        for replay in replays:
+            where = f"trial {replay.trial}"
+            self.output.line(f"{where} graded again: {replay.reason or replay.found}")
+            if not replay.agrees:
+                found = replay.reason or f"reward {replay.found}, exit code {replay.exit_code}"
+                yield Difference("replay_differs", where, f"reward {replay.expected}", found)

@@ -13,6 +13,8 @@ from evidence.trajectory_text import MAX_SHOWN, Text
 
 OPEN_LINES = 14
 OPEN_CHARACTERS = 1_600
+_NOT_WORTH_FOLDING = 400
+_LINES_NOT_WORTH_FOLDING = 5
 _PROBLEMS = {
     "ambiguous_link": (
         "Several calls or results share one id; they are shown in the file's order, and the link is ambiguous."
@@ -134,9 +136,12 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepVie
 
 def folded(text: Text, needle: str = "") -> Folded:
     """Long text is folded behind its size; the reader's own cut is said beside it."""
-    lines = text.text.split("\n")
+    whole = text.text
+    lines = whole.split("\n")
     head = "\n".join(lines[:OPEN_LINES])[:OPEN_CHARACTERS]
-    rest = text.text[len(head) :]
+    rest = whole[len(head) :]
+    if len(rest) <= _NOT_WORTH_FOLDING and rest.count("\n") <= _LINES_NOT_WORTH_FOLDING:
+        head, rest = whole, ""
     hidden = rest.strip("\n")
     size = words.counted(text.size, "character")
     return Folded(

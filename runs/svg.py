@@ -5,6 +5,7 @@ Every picture has a text alternative or stands beside its numbers; no style attr
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -76,9 +77,6 @@ def _tick_word(tick: int, clock: Clock, divisor: int, unit: str) -> str:
 
 def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: str) -> SafeString:
     """One row of the table: the stages of a trial, then its result's shape."""
-    grid = format_html_join(
-        "", '<path class="grid" d="M{} 0v20"/>', ((f"{clock.x(tick):.1f}",) for tick in clock.ticks())
-    )
     bars = _bars(clock, stretches)
     end = max((part.start + part.seconds for part in stretches), default=None)
     shape: SafeString | str = ""
@@ -92,9 +90,17 @@ def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: s
         '<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{}">'
         '{}<path class="base" d="M0 10h240"/>{}{}</svg>',
         words.opened(words_aloud),
-        grid,
+        _grid(clock),
         bars,
         shape,
+    )
+
+
+@lru_cache(maxsize=32)
+def _grid(clock: Clock) -> SafeString:
+    """The ticks' lines, the same in every row of a table."""
+    return format_html_join(
+        "", '<path class="grid" d="M{} 0v20"/>', ((f"{clock.x(tick):.1f}",) for tick in clock.ticks())
     )
 
 

@@ -1,6 +1,7 @@
 """How do the smallest parts of a page look? Icons, results, digests, moments; no decisions, only markup."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 from django import template
@@ -23,6 +24,7 @@ class Shown(Protocol):
 
 
 @register.simple_tag
+@lru_cache(maxsize=256)
 def icon(name: str, tone: str = "") -> SafeString:
     """A decorative icon of the page's sprite; the words beside it carry the meaning."""
     return format_html(
@@ -33,7 +35,12 @@ def icon(name: str, tone: str = "") -> SafeString:
 @register.simple_tag
 def result(mark: Shown) -> SafeString:
     """Shape, word and hue, always all three."""
-    return format_html('<span class="result {0}">{1}{2}</span>', mark.kind, icon(mark.kind), mark.word)
+    return _result(mark.kind, mark.word)
+
+
+@lru_cache(maxsize=256)
+def _result(kind: str, word: str) -> SafeString:
+    return format_html('<span class="result {0}">{1}{2}</span>', kind, icon(kind), word)
 
 
 @register.simple_tag
@@ -48,6 +55,7 @@ def dot(mark: Shown) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=64)
 def unknown(words: str = "not recorded") -> SafeString:
     return format_html('<i class="unknown">{}</i>', words)
 

@@ -20,6 +20,16 @@ register = template.Library()
 _RUN_FILES = 10
 _TRIAL_FILES = 40
 _LAST_STEPS = 3
+# What Harbor and the worker wrote for themselves; listed with all files, not beside the result.
+_OF_THE_HARNESS = (
+    "harbor_copy",
+    "harbor_log",
+    "harbor_config",
+    "harbor_lock",
+    "harness_config",
+    "environment_plan",
+    "trajectory_index",
+)
 _REWARD_SHOWN = 512
 
 
@@ -40,12 +50,13 @@ def trial_evidence(context: RequestContext, trial: Trial) -> SafeString:
     request = context["request"]
     if not access.may(request.user, access.READ_PRIVATE):
         return render_to_string("evidence/not_yours.html", {}, request)
-    files = list(Artifact.objects.filter(run=trial.run, trial=trial.ordinal).order_by("path")[: _TRIAL_FILES + 1])
+    every = Artifact.objects.filter(run=trial.run, trial=trial.ordinal)
+    files = list(every.exclude(kind__in=_OF_THE_HARNESS).order_by("path")[:_TRIAL_FILES])
     inner: dict[str, Any] = {
         "run_key": trial.run.key,
         "trial": trial,
-        "rows": [file_row(row) for row in files[:_TRIAL_FILES]],
-        "more": len(files) > _TRIAL_FILES,
+        "rows": [file_row(row) for row in files],
+        "more": every.count() - len(files),
         "outputs": _outputs(files),
         "reward": _reward(files),
         **_last_steps(trial),

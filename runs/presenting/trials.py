@@ -97,7 +97,10 @@ def sentence(trial: "Trial", run: "Run") -> str:
 
 def _stored_sentence(trial: "Trial") -> str:
     """The classifier's own sentence with its numbers, as the normalized result keeps it."""
-    stored = specs.read(trial.result).get("sentence") if trial.result else None
+    result = getattr(trial, "error_result", None)
+    if result is None:
+        result = trial.result
+    stored = specs.read(result).get("sentence") if result else None
     return words.visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
 
 

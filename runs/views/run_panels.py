@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Case, QuerySet, TextField, Value, When
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from runs import access, svg
-from runs.models import LogLine, OwnedResource, Run, Stage, Trial
+from runs.models import Bucket, LogLine, OwnedResource, Run, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
 from runs.presenting import owned as ownership
 from runs.presenting import run_head, specs, trials
 
-TRIALS_SHOWN = 100
+TRIALS_SHOWN = 50
 _LOG_KEPT = 1000
 _QUANTUM_S = 5
 # A form's token differs in every answer; what is shown does not.
@@ -86,12 +87,12 @@ def _integrity(run: Run) -> bool | None:
     if not run.terminal or not run.count_requested:
         return None
     broken = run.failure_class == "integrity" or run.trials.filter(failure_class="integrity").exists()
-    return not broken
+    return not broken and not Run.objects.filter(pk=run.pk, artifacts__state="quarantined").exists()
 
 
 def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     first = _first_trial(request, run)
-    window = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN)
+    window = _window(run, first)
     max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
     now = _quantised(timezone.now())
     rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]
@@ -107,8 +108,15 @@ def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     }
 
 
+def _window(run: Run, first: int) -> "QuerySet[Trial]":
+    """The trials of a window; only an error's result is read, for its sentence, and the rest stays where it is."""
+    found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result")
+    of_errors = Case(When(bucket=Bucket.ERROR, then="result"), default=Value(""), output_field=TextField())
+    return found.annotate(error_result=of_errors)
+
+
 def _first_trial(request: HttpRequest, run: Run) -> int:
-    """The first ordinal of the window that ``?from=`` asks for; windows lie at 1, 101, 201 …"""
+    """The first ordinal of the window that ``?from=`` asks for; windows lie at 1, 51, 101 …"""
     asked = request.GET.get("from", "")
     wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
     last = max(run.count_requested, 1)

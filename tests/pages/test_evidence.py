@@ -223,6 +223,7 @@ def test_a_quarantine_is_said_on_the_run_page(site: Site, run: Run, browse: Brow
     Artifact.objects.filter(pk=found.pk).update(state="quarantined")
     text = plain(browse("operator").get(f"/runs/{run.key}/").content.decode())
     assert "1 quarantined" in text
+    assert "Integrity held : a check failed" in text
     assert "the value itself is not shown anywhere" in text
     assert browse("operator").get(f"/evidence/{found.key}/text/").status_code == 403
 

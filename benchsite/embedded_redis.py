@@ -46,9 +46,7 @@ def stop() -> None:
         with _client() as client:
             client.shutdown(nosave=True)
         for server in _servers:
-            with suppress(
-                subprocess.TimeoutExpired
-            ):  # another process may have started the one that was stopped
+            with suppress(subprocess.TimeoutExpired):  # another process may have started the one that was stopped
                 server.wait(_STOP_BOUND_S)
         _reap()
 

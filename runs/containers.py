@@ -50,9 +50,7 @@ class OwnedNetwork:
     intent: Intent
 
 
-def create_owned(
-    api: Engine, journal: Journal, intent_args: IntentArgs, request: ContainerRequest
-) -> OwnedContainer:
+def create_owned(api: Engine, journal: Journal, intent_args: IntentArgs, request: ContainerRequest) -> OwnedContainer:
     """Journal the intent, create the container under the lock, and persist its id.
 
     Raises Fenced and the other JournalErrors, RequestRefused, EngineError. After an EngineError the journal
@@ -75,9 +73,7 @@ def start_owned(api: Engine, journal: Journal, owned: OwnedContainer) -> None:
         api.start(owned.id)
 
 
-def create_owned_network(
-    api: Engine, journal: Journal, *, internal: bool, subnet: str | None = None
-) -> OwnedNetwork:
+def create_owned_network(api: Engine, journal: Journal, *, internal: bool, subnet: str | None = None) -> OwnedNetwork:
     """Create one owned bridge network. An internal one gives its bridge no host address (harness facts: 20.10
     otherwise lets its containers reach the host). Raises like `create_owned`.
     """

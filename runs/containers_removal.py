@@ -86,12 +86,8 @@ def reconcile(
     Goes round until each one is gone, foreign, or the bound of `bound_s` seconds is reached, which leaves it
     `unknown`. Raises only JournalError, when the journal cannot be read at all.
     """
-    resources = [
-        r for r in journal.read().resources if not r.settled and (nonces is None or r.nonce in nonces)
-    ]
-    return _Pass(
-        api, journal, bound_s, monotonic, sleep, [_Pending(r, r.resource_id) for r in resources]
-    ).run()
+    resources = [r for r in journal.read().resources if not r.settled and (nonces is None or r.nonce in nonces)]
+    return _Pass(api, journal, bound_s, monotonic, sleep, [_Pending(r, r.resource_id) for r in resources]).run()
 
 
 def remove_owned(api: Engine, journal: Journal, nonce: str, *, bound_s: float = CLEANUP_BOUND_S) -> Outcome:
@@ -111,9 +107,7 @@ def find_owned(api: Engine, intent: Intent) -> list[str]:
         else:
             listed = api.networks(filters=filters)
     return [
-        item["Id"]
-        for item in listed
-        if _carries(item.get("Labels"), intent) and FULL_ID.fullmatch(str(item.get("Id")))
+        item["Id"] for item in listed if _carries(item.get("Labels"), intent) and FULL_ID.fullmatch(str(item.get("Id")))
     ]
 
 
@@ -134,9 +128,7 @@ def _label_filter(labels: dict[str, str]) -> list[str]:
 
 
 def _carries(labels: object, intent: Intent) -> bool:
-    return isinstance(labels, dict) and all(
-        labels.get(name) == value for name, value in intent.labels.items()
-    )
+    return isinstance(labels, dict) and all(labels.get(name) == value for name, value in intent.labels.items())
 
 
 @dataclass(slots=True)
@@ -206,9 +198,7 @@ class _Pass:
                 raise
             return self._resolve(one, Outcome.REMOVED if one.asked else Outcome.ABSENT, None)
         if seen.get("Id") != resource_id or not _carries(_labels_of(one.intent.kind, seen), one.intent):
-            return self._resolve(
-                one, Outcome.FOREIGN, "its labels are not those of the journal; it was left alone"
-            )
+            return self._resolve(one, Outcome.FOREIGN, "its labels are not those of the journal; it was left alone")
         one.asked = True
         try:
             self._remove(one.intent.kind, resource_id)

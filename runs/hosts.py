@@ -41,9 +41,7 @@ def _end(run: Run) -> bool:
     if cancelled:
         lifecycle.close_trials(run.pk, bucket=Bucket.CANCELLED)
     else:
-        lifecycle.close_trials(
-            run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code=LOST_CODE
-        )
+        lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code=LOST_CODE)
     return lifecycle.finish(
         run.pk,
         state=RunState.CANCELLED if cancelled else RunState.INTERRUPTED,

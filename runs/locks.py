@@ -79,8 +79,7 @@ def harness_of(worker: Worker) -> HarnessIdentity:
 def images_of(worker: Worker) -> dict[str, ImageIdentity]:
     """Role → the current image of the worker's image lock."""
     return {
-        lock.role: ImageIdentity(lock.image_id, lock.recipe_sha256)
-        for lock in worker.image_locks.filter(current=True)
+        lock.role: ImageIdentity(lock.image_id, lock.recipe_sha256) for lock in worker.image_locks.filter(current=True)
     }
 
 

@@ -108,9 +108,7 @@ class Journal:
         make_lock(directory / LOCK_NAME)
         with journal._locked():
             if journal.path.exists(follow_symlinks=False):
-                raise JournalExists(
-                    "journal_exists", "This run already has a record of what it owns.", run_id
-                )
+                raise JournalExists("journal_exists", "This run already has a record of what it owns.", run_id)
             journal._store(JournalDocument(run_id, secrets.token_hex(16), journal._now()))
         return journal
 
@@ -168,9 +166,7 @@ class Journal:
                 trial, session_id, trial_uuid, image_id,
             )  # fmt: skip
             intent.check()
-            grown = replace(
-                document, resources=(*document.resources, Resource(intent, Stage.INTENDED, self._now()))
-            )
+            grown = replace(document, resources=(*document.resources, Resource(intent, Stage.INTENDED, self._now())))
             _require_room(grown)
             self._store(grown)
         return intent
@@ -262,9 +258,7 @@ class Journal:
         document = self.read()
         resource = document.resource(intent.nonce)
         if resource.stage is not Stage.INTENDED or resource.intent != intent:
-            raise JournalError(
-                "intent_spent", "This intention was used before; make a new one.", resource.stage
-            )
+            raise JournalError("intent_spent", "This intention was used before; make a new one.", resource.stage)
         try:
             document.require_open()
             self._require_own_process()
@@ -278,21 +272,15 @@ class Journal:
 
     def _set_id(self, nonce: str, resource_id: str) -> None:
         if not FULL_ID.fullmatch(resource_id):
-            raise JournalError(
-                "id_not_full", "The engine gave an id that is not 64 hex characters.", resource_id
-            )
+            raise JournalError("id_not_full", "The engine gave an id that is not 64 hex characters.", resource_id)
         document = self.read()
         resource = document.resource(nonce)
         if resource.settled and resource.resource_id == resource_id:
             return
         taken = {r.resource_id for r in document.resources if r.nonce != nonce}
         if resource.resource_id not in (None, resource_id) or resource_id in taken:
-            raise JournalError(
-                "id_conflict", "Another id stands in the journal for this resource.", resource_id
-            )
-        found = replace(
-            resource, resource_id=resource_id, stage=Stage.CREATED, changed_at=self._now(), outcome=None
-        )
+            raise JournalError("id_conflict", "Another id stands in the journal for this resource.", resource_id)
+        found = replace(resource, resource_id=resource_id, stage=Stage.CREATED, changed_at=self._now(), outcome=None)
         self._store(document.with_resource(found))
 
     def _set_stage(self, nonce: str, stage: Stage, detail: str | None) -> None:

@@ -171,9 +171,7 @@ class Intent:
         if any(text is not None and plain(text) != text for text in texts):
             raise JournalError("intent_refused", "The names of this trial are too long or not plain.", "")
         if (self.kind == "network") != (self.role is Role.NETWORK):
-            raise JournalError(
-                "intent_refused", "The kind and the role of this resource disagree.", self.role
-            )
+            raise JournalError("intent_refused", "The kind and the role of this resource disagree.", self.role)
         if self.trial is not None and not 1 <= self.trial <= MAX_COUNT:
             raise JournalError("intent_refused", "A trial is counted from 1.", str(self.trial))
 
@@ -264,6 +262,4 @@ class JournalDocument:
             )
 
     def with_resource(self, changed: Resource) -> "JournalDocument":
-        return replace(
-            self, resources=tuple(changed if r.nonce == changed.nonce else r for r in self.resources)
-        )
+        return replace(self, resources=tuple(changed if r.nonce == changed.nonce else r for r in self.resources))

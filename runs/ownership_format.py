@@ -46,9 +46,7 @@ def dump(document: JournalDocument) -> bytes:
             "created_at": document.created_at,
             "resources": [_resource_json(resource) for resource in document.resources],
             "processes": [_process_json(process) for process in document.processes],
-            "fence": None
-            if document.fence is None
-            else {"at": document.fence.at, "reason": document.fence.reason},
+            "fence": None if document.fence is None else {"at": document.fence.at, "reason": document.fence.reason},
         },
         sort_keys=True,
         separators=(",", ":"),
@@ -190,8 +188,7 @@ def _document(value: object) -> JournalDocument:
         owner=owner,
         created_at=reader.time("created_at"),
         resources=tuple(
-            _resource(item, run_id, owner)
-            for item in reader.items("resources", MAX_CONTAINERS + MAX_NETWORKS)
+            _resource(item, run_id, owner) for item in reader.items("resources", MAX_CONTAINERS + MAX_NETWORKS)
         ),
         processes=tuple(_process(item) for item in reader.items("processes", MAX_PROCESSES)),
         fence=_fence(reader.fields["fence"]),

@@ -86,9 +86,7 @@ def _report(worker: Worker) -> Iterator[Check]:
         f"Worker {worker.name} is in service.", "Start the worker again; it then reconciles what it left.",
     )  # fmt: skip
     if worker.reported_at is None:
-        yield check(
-            "worker report", False, "worker.no_report", f"Worker {worker.name} never reported.", PREPARE
-        )
+        yield check("worker report", False, "worker.no_report", f"Worker {worker.name} never reported.", PREPARE)
         return
     age = timezone.now() - worker.reported_at
     yield check(
@@ -122,9 +120,7 @@ def _limits(report: dict[str, Any]) -> Iterator[Check]:
         level: Level = "accept" if name in OPTIONAL_LIMITS else "block"
         sentence = f"{limit['mechanism']}." if limit["enforced"] else f"Not enforced by {limit['mechanism']}."
         remedy = "Use a worker whose engine enforces it."
-        yield check(
-            f"limit {name}", bool(limit["enforced"]), f"limit.{name}_not_enforced", sentence, remedy, level
-        )
+        yield check(f"limit {name}", bool(limit["enforced"]), f"limit.{name}_not_enforced", sentence, remedy, level)
     yield check(
         "limit harness_network", bool(report.get("network_namespace")), "harness.shares_network",
         "Harbor's own process runs in an empty network namespace."

@@ -75,9 +75,7 @@ class Changed(Refusal):
     def __init__(self, differences: Sequence[Difference]) -> None:
         self.differences = list(differences)
         lines = "; ".join(f"{d.path} was {d.old or 'absent'}, is {d.new or 'absent'}" for d in differences)
-        super().__init__(
-            f"Something changed since the preview, so nothing was started: {lines}. Preview again."
-        )
+        super().__init__(f"Something changed since the preview, so nothing was started: {lines}. Preview again.")
 
 
 class NoSuchPreview(BadInput):

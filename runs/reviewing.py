@@ -93,9 +93,7 @@ def retire(bundle: TaskBundle, *, user: AnyUser) -> TaskBundle:
     return _retire(bundle, user=user)
 
 
-def _review(
-    bundle: TaskBundle, *, user: AnyUser | None, by_name: str, note: str, detail: dict[str, Any]
-) -> TaskBundle:
+def _review(bundle: TaskBundle, *, user: AnyUser | None, by_name: str, note: str, detail: dict[str, Any]) -> TaskBundle:
     values = {
         "reviewed_at": timezone.now(),
         "reviewed_by_id": None if user is None else user.pk,
@@ -142,8 +140,6 @@ def _move(
     return TaskBundle.objects.get(pk=bundle.pk)
 
 
-def _audit(
-    kind: AuditKind, bundle: TaskBundle, user: AnyUser | None, detail: dict[str, Any] | None = None
-) -> None:
+def _audit(kind: AuditKind, bundle: TaskBundle, user: AnyUser | None, detail: dict[str, Any] | None = None) -> None:
     facts = {"manifest_sha256": bundle.manifest_sha256, **(detail or {})}
     audit.record(kind, user=user, subject=str(bundle), detail=facts)

@@ -55,9 +55,7 @@ def confirm(*, user: AnyUser, preview_id: UUID | str, token: str, accepted: Coll
         return started
 
 
-def confirm_by_hash(
-    *, user: AnyUser, preview_id: UUID | str, spec_sha256: str, accepted: Collection[str] = ()
-) -> Run:
+def confirm_by_hash(*, user: AnyUser, preview_id: UUID | str, spec_sha256: str, accepted: Collection[str] = ()) -> Run:
     """``confirm`` for callers that hold the previewed spec's hash instead of a page's token (CLI, MCP)."""
     preview = _preview_of(access.require(user, access.START), preview_id)
     if not preview.spec_sha256 or preview.spec_sha256 != spec_sha256:

@@ -95,9 +95,7 @@ def _stop_processes(journal: Journal) -> tuple[StopReport, ...]:
     return tuple(stop_group(process.identity, owner=document.owner) for process in document.processes)
 
 
-def _remove_resources(
-    connect: Callable[[], Engine], journal: Journal
-) -> tuple[CleanupReport, tuple[str, ...]]:
+def _remove_resources(connect: Callable[[], Engine], journal: Journal) -> tuple[CleanupReport, tuple[str, ...]]:
     report = CleanupReport(())
     try:
         # Without anything unsettled no engine is needed, so that a finished run recovers without one.

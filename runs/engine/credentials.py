@@ -29,9 +29,7 @@ def read_credential(reference: dict[str, Any]) -> str | None:
             return _checked(os.environ.get(name), f"environment variable {name}")
         case {"kind": "file", "name": str(name)}:
             return _checked(_file(Path(name)), f"file {name}")
-    raise CredentialError(
-        "credential.reference", "The endpoint's credential is neither a file nor a variable."
-    )
+    raise CredentialError("credential.reference", "The endpoint's credential is neither a file nor a variable.")
 
 
 def _file(path: Path) -> str | None:
@@ -52,7 +50,5 @@ def _checked(value: str | None, place: str) -> str:
             "credential.missing", f"The endpoint's credential is not there: set the {place} on the worker."
         )
     if len(value) > LONGEST_CREDENTIAL or not value.isprintable():
-        raise CredentialError(
-            "credential.malformed", f"The {place} does not hold one line of printable text."
-        )
+        raise CredentialError("credential.malformed", f"The {place} does not hold one line of printable text.")
     return value

@@ -92,7 +92,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def copy_task(source: Path, target: Path) -> None:
-    """Copy a task's regular files and folders. A link or a device is not followed, so the check of the copy misses it."""
+    """Copy a task's regular files and folders. A link or a device is not followed: the check of the copy misses it."""
     target.mkdir(mode=0o700)
     for entry in sorted(source.rglob("*")):
         copy = target / entry.relative_to(source)

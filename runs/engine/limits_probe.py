@@ -10,22 +10,23 @@ import os
 import resource
 import signal
 import time
+from typing import NoReturn
 
 BURN_S = 0.3
 SCRATCH = "/scratch"
 CHUNK = 1024 * 1024
 
 
-def say(name, **facts):
+def say(name: str, **facts: object) -> None:
     print(json.dumps({"name": name, **facts}), flush=True)
 
 
-def status_fields():
+def status_fields() -> "dict[str, str]":
     with open("/proc/self/status") as file:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
-def security():
+def security() -> None:
     fields = status_fields()
     say("no_new_privileges", value=fields.get("NoNewPrivs"))
     say("seccomp", value=fields.get("Seccomp"))
@@ -36,43 +37,45 @@ def security():
         os.close(os.open("/benchsite-probe", os.O_CREAT | os.O_WRONLY))
         say("read_only_root", value="written")
     except OSError as error:
-        say("read_only_root", value=errno.errorcode[error.errno])
+        say("read_only_root", value=errno.errorcode[error.errno or 0])
 
 
-def open_files():
-    opened = []
+def open_files() -> None:
+    opened: list[int] = []
+    stopped: str | None = None
     try:
         while len(opened) < 4096:
             opened.append(os.open("/dev/null", os.O_RDONLY))
-        stopped = None
     except OSError as error:
-        stopped = errno.errorcode[error.errno]
+        stopped = errno.errorcode[error.errno or 0]
     count = len(opened)
     for descriptor in opened:
         os.close(descriptor)
     say("nofile", value=count, stopped=stopped)
 
 
-def storage(limit):
-    written, stopped = 0, None
+def storage(limit: int) -> None:
+    written = 0
+    stopped: str | None = None
     try:
         with open(f"{SCRATCH}/fill", "wb", buffering=0) as file:
             while written < 4 * limit:
                 written += file.write(b"x" * CHUNK)
     except OSError as error:
-        stopped = errno.errorcode[error.errno]
+        stopped = errno.errorcode[error.errno or 0]
     os.unlink(f"{SCRATCH}/fill")
     say("storage", value=written, stopped=stopped)
 
 
-def end(children):
+def end(children: "list[int]") -> None:
     for child in children:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def processes():
-    children, stopped = [], None
+def processes() -> None:
+    children: list[int] = []
+    stopped: str | None = None
     try:
         while len(children) < 512:
             child = os.fork()
@@ -80,18 +83,18 @@ def processes():
                 signal.pause()
             children.append(child)
     except OSError as error:
-        stopped = errno.errorcode[error.errno]
+        stopped = errno.errorcode[error.errno or 0]
     end(children)
     say("pids", value=len(children), stopped=stopped)
 
 
-def burn(until):
+def burn(until: float) -> NoReturn:
     while time.monotonic() < until:
         pass
     os._exit(0)
 
 
-def cpu():
+def cpu() -> None:
     started, used = time.monotonic(), os.times()
     children = []
     for _ in range(2):
@@ -106,7 +109,7 @@ def cpu():
     say("cpu", value=seconds / (time.monotonic() - started))
 
 
-def memory(limit):
+def memory(limit: int) -> None:
     child = os.fork()
     if child == 0:
         held = bytearray(2 * limit)
@@ -117,7 +120,7 @@ def memory(limit):
     say("memory", value=os.WTERMSIG(code) if os.WIFSIGNALED(code) else None)
 
 
-def main():
+def main() -> None:
     limits = json.loads(os.environ["LIMITS"])
     for check in (security, open_files, processes, cpu):
         check()

@@ -110,9 +110,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
     for problem in problems:
         yield Check("harness", False, problem.code, problem.sentence, "Run: manage.py prepare")
     if not problems:
-        yield Check(
-            "harness", True, "harness.intact", "every file of the harness environment is the locked one"
-        )
+        yield Check("harness", True, "harness.intact", "every file of the harness environment is the locked one")
     if spec is not None and spec["harness"]["lock_sha256"] != assets.harness.lock_sha256:
         yield Check(
             "harness_lock",
@@ -123,9 +121,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
         )
 
 
-def image_checks(
-    api: docker.APIClient, assets: Assets, spec: dict[str, Any] | None = None
-) -> Iterator[Check]:
+def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | None = None) -> Iterator[Check]:
     """The images of the lock are in the engine with their layers, and are those of the spec."""
     problems = verify_images(api, assets.images)
     for problem in problems:

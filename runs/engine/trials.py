@@ -74,9 +74,7 @@ class TrialProcess:
         """Launch the process; it records its identity in the journal, loads Harbor, and waits for ``go``."""
         command = [str(self.python), "-I", "-B", "-m", "runs.harness.launch"]
         command += ["--run-directory", str(self.folder.path), "--trial", str(self.ordinal)]
-        log = os.open(
-            self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-        )
+        log = os.open(self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(log, "wb") as output:
             self.child = launch(
                 command,
@@ -92,9 +90,7 @@ class TrialProcess:
         self.started_at, self.mono_started = now(), time.monotonic()
         self.child.tell(json.dumps({"token": token}).encode() + b"\n")
 
-    def watch(
-        self, reason_to_stop: Callable[[], Reason | None], on_event: Callable[[dict[str, Any]], None]
-    ) -> Reason:
+    def watch(self, reason_to_stop: Callable[[], Reason | None], on_event: Callable[[dict[str, Any]], None]) -> Reason:
         """Wait for the process's end, or stop it for a reason; returns the reason (empty when it ended itself)."""
         tail = ObservedTail(self.folder.trial(self.ordinal) / "observed.jsonl")
         reason = None

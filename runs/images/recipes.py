@@ -58,9 +58,7 @@ def read_recipe(role: ImageRole, root: Path = FOLDER) -> Recipe:
         raise RecipeError(
             "recipe.schema", f"The recipe of the {role} image is of another kind or version.", str(folder)
         )
-    files = _recipe_files(folder) | {
-        f"{BASE}/{name}": path for name, path in _recipe_files(root / BASE).items()
-    }
+    files = _recipe_files(folder) | {f"{BASE}/{name}": path for name, path in _recipe_files(root / BASE).items()}
     return Recipe(
         role=role,
         suite=document["suite"],

@@ -60,9 +60,7 @@ class TaskBundle(models.Model):
     revision = models.PositiveIntegerField()
     manifest = models.TextField(help_text="Canonical JSON")
     manifest_sha256 = models.CharField(max_length=64)
-    location = models.CharField(
-        max_length=255, help_text="packaged:<name>, or a folder below the data folder"
-    )
+    location = models.CharField(max_length=255, help_text="packaged:<name>, or a folder below the data folder")
     status = models.CharField(max_length=16, choices=BundleStatus, default=BundleStatus.DRAFT)
     certification = models.TextField(blank=True, help_text="The record of the certification as JSON")
     certified_at = models.DateTimeField(null=True, blank=True)

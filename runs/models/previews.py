@@ -33,9 +33,7 @@ class Preview(models.Model):
     capability_sha256 = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(db_index=True)
-    consumed_by = models.OneToOneField(
-        Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="preview"
-    )
+    consumed_by = models.OneToOneField(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="preview")
 
     class Meta:
         ordering = ["-created_at"]

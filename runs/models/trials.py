@@ -52,9 +52,7 @@ class Trial(models.Model):
                 condition=Q(reward__isnull=True) | Q(reward__in=[0, 1]), name="trial_reward_is_binary"
             ),
             models.CheckConstraint(
-                condition=Q(started_at__isnull=True)
-                | Q(ended_at__isnull=True)
-                | Q(ended_at__gte=F("started_at")),
+                condition=Q(started_at__isnull=True) | Q(ended_at__isnull=True) | Q(ended_at__gte=F("started_at")),
                 name="trial_times_in_order",
             ),
         ]

@@ -55,12 +55,8 @@ class HarnessLock(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["worker", "lock_sha256", "tree_sha256"], name="harness_lock_once"
-            ),
-            models.UniqueConstraint(
-                fields=["worker"], condition=Q(current=True), name="harness_lock_one_current"
-            ),
+            models.UniqueConstraint(fields=["worker", "lock_sha256", "tree_sha256"], name="harness_lock_once"),
+            models.UniqueConstraint(fields=["worker"], condition=Q(current=True), name="harness_lock_one_current"),
         ]
 
     def __str__(self) -> str:

@@ -9,7 +9,9 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
@@ -61,10 +63,11 @@ def answer_to(request: dict[str, Any], *, slow_s: float = SLOW_SECONDS) -> Answe
             return _error(503, "The server failed late.", "unavailable")
     named = OTHER_MODEL if mode is Mode.WRONG_MODEL else alias
     delay = {Mode.HANG: HOLD_SECONDS, Mode.SLOW: slow_s}.get(mode, 0.0)
-    return Answer(200, _completion(named, next_step(mode, messages), messages), delay)
+    return Answer(200, completion(named, next_step(mode, messages), messages), delay)
 
 
-def _completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[str, Any]:
+def completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A well-formed chat completion that says `step` after `messages`."""
     number = spoken(messages) + 1
     call = {"name": "bash", "arguments": json.dumps({"command": step.command})}
     message = {
@@ -89,14 +92,25 @@ def _error(status: int, message: str, code: str) -> Answer:
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """Serves until `shutdown`; `with` closes it, and what hangs then is let go."""
+    """Serves until `shutdown`; `with` closes it, and what hangs then is let go.
+
+    `answer` plays another script than those of the modes.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, bind: str, port: int, key: str, *, slow_s: float = SLOW_SECONDS) -> None:
+    def __init__(
+        self,
+        bind: str,
+        port: int,
+        key: str,
+        *,
+        slow_s: float = SLOW_SECONDS,
+        answer: Callable[[dict[str, Any]], Answer] | None = None,
+    ) -> None:
         self.key = key
-        self.slow_s = slow_s
+        self.answer = answer or partial(answer_to, slow_s=slow_s)
         self.closing = threading.Event()
         super().__init__((bind, port), _Handler)
 
@@ -138,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not isinstance(body, dict):
             self._send(_error(400, "The body is not a JSON object.", "invalid_request_error"))
         else:
-            answer = answer_to(body, slow_s=self.server.slow_s)
+            answer = self.server.answer(body)
             if self._hold(answer.delay_s):
                 self._send(answer)
 

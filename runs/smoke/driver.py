@@ -60,9 +60,7 @@ def _worker_alive() -> bool:
 
 def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:
     started, deadline = timezone.now(), time.monotonic() + WORKER_START_S
-    while not Worker.objects.filter(
-        name=settings.WORKER_NAME, reported_at__gte=started, pid=process.pid
-    ).exists():
+    while not Worker.objects.filter(name=settings.WORKER_NAME, reported_at__gte=started, pid=process.pid).exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise SmokeBlocked(f"The worker did not start; its log is {settings.DATA / 'smoke-worker.log'}.")
         time.sleep(POLL_S)

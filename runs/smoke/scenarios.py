@@ -52,9 +52,7 @@ SCENARIOS = (
         tasks=("ledger-totals",),
         max_trial_seconds=15,
     ),
-    Scenario(
-        "hang, cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True
-    ),
+    Scenario("hang, cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
 )
 
 
@@ -92,9 +90,7 @@ def misses(expected: Expected, seen: Outcome) -> list[str]:
         if getattr(seen, name) != value
     ]
     if expected.classes and seen.classes != expected.classes:
-        found.append(
-            f"classes are {', '.join(seen.classes) or 'none'}, expected {', '.join(expected.classes)}"
-        )
+        found.append(f"classes are {', '.join(seen.classes) or 'none'}, expected {', '.join(expected.classes)}")
     if seen.requested != seen.evaluated + seen.error + seen.cancelled:
         found.append("the counts do not add up")
     return [*found, *seen.notes]

@@ -3,6 +3,7 @@
 import statistics
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from django.conf import settings
@@ -47,7 +48,7 @@ def _managed(endpoint: ScriptedEndpoint) -> float:
 def _say_parts(run: Run) -> None:
     """Where the time went: each stage's seconds, from the run's own marks."""
     marks = list(run.stage_marks.order_by("id"))
-    for mark, following in zip(marks, marks[1:], strict=False):
+    for mark, following in pairwise(marks):
         name = f"{mark.get_stage_display()} {mark.trial or ''}".strip()
         _say(f"  {name}: {(following.at - mark.at).total_seconds():.2f} s")
     for trial in run.trials.order_by("ordinal"):

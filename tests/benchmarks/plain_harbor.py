@@ -67,7 +67,7 @@ def _tagged(assets: Assets) -> Iterator[dict[str, str]]:
     """Names for the locked images, since Compose takes no ids; exactly these names are taken away again."""
     api = docker.APIClient(version="auto")
     names = {role: f"{TAG}-{role}:locked" for role in ("agent", "verifier")}
-    for role, name in names.items():
+    for role in names:
         api.tag(assets.images.of(role).id, f"{TAG}-{role}", "locked")
     try:
         yield names

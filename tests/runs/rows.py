@@ -73,8 +73,7 @@ def run_row(*, worker: str = "local", tasks: tuple[str, ...] = TASKS, **values: 
         spec="{}", spec_sha256=HEX, count_requested=len(tasks), created_by_name="olga", **values,
     )  # fmt: skip
     Trial.objects.bulk_create(
-        Trial(run=run, ordinal=number, task_name=task, task_checksum=HEX)
-        for number, task in enumerate(tasks, 1)
+        Trial(run=run, ordinal=number, task_name=task, task_checksum=HEX) for number, task in enumerate(tasks, 1)
     )
     return run
 

@@ -85,9 +85,7 @@ def install_bundle() -> TaskBundle:
 def report(name: str = "local", **changes: Any) -> Worker:
     """Let the worker report anew, with ``changes``."""
     document = {**REPORT, **changes}
-    return locks.record_report(
-        name, document, capability_sha256=canonical_sha256(document), host=f"host-{name}"
-    )
+    return locks.record_report(name, document, capability_sha256=canonical_sha256(document), host=f"host-{name}")
 
 
 def recipes() -> dict[str, str]:

@@ -47,9 +47,7 @@ def test_an_entry_is_never_updated_even_by_sql(column):
         cursor.execute(f"UPDATE runs_auditentry SET {column} = 'x'")
 
 
-@pytest.mark.skipif(
-    "connection.vendor == 'sqlite'", reason="deletion is guarded by a trigger in PostgreSQL only"
-)
+@pytest.mark.skipif("connection.vendor == 'sqlite'", reason="deletion is guarded by a trigger in PostgreSQL only")
 def test_an_entry_is_never_deleted_even_by_sql():
     audit.record(AuditKind.START, user=None)
     with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:

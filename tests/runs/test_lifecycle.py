@@ -60,9 +60,7 @@ def finish_passed(run: Run) -> bool:
 
 def finish_cancelled(run: Run) -> bool:
     lifecycle.close_trials(run.pk, bucket=Bucket.CANCELLED)
-    return lifecycle.finish(
-        run.pk, state=RunState.CANCELLED, verdict=Verdict.CANCELLED, cleanup=Cleanup.CLEAN
-    )
+    return lifecycle.finish(run.pk, state=RunState.CANCELLED, verdict=Verdict.CANCELLED, cleanup=Cleanup.CLEAN)
 
 
 def at_once(*acts: Callable[[], Any]) -> list[Any]:
@@ -288,9 +286,7 @@ class TestTrials:
             failure_code="worker_runtime.interrupted",
         )
         assert closed == 2
-        assert lifecycle.finish(
-            run.pk, state=RunState.INTERRUPTED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN
-        )
+        assert lifecycle.finish(run.pk, state=RunState.INTERRUPTED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN)
         run = again(run)
         assert (run.count_evaluated, run.count_error, run.verdict) == (1, 2, "error")
 
@@ -315,9 +311,7 @@ class TestFinish:
             finish_passed(run)
         assert again(run).state == RunState.PREPARING
 
-    @pytest.mark.parametrize(
-        "ends", [(PASSED, PASSED, ERROR), (FAILED, ERROR, ERROR), (FAILED, FAILED, FAILED)]
-    )
+    @pytest.mark.parametrize("ends", [(PASSED, PASSED, ERROR), (FAILED, ERROR, ERROR), (FAILED, FAILED, FAILED)])
     def test_nothing_passes_that_was_not_wholly_evaluated(self, ends):
         with pytest.raises(IllegalEnding):
             finish_passed(evaluated(claimed(run_row()), *ends))
@@ -337,12 +331,8 @@ class TestFinish:
 
     def test_the_reason_of_a_failed_run_is_kept(self):
         run = claimed(run_row())
-        lifecycle.close_trials(
-            run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code="w.e"
-        )
-        failure = Failure(
-            stage="probe", failure_class="worker_runtime", code="probe.reached_host", detail="x\0y"
-        )
+        lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code="w.e")
+        failure = Failure(stage="probe", failure_class="worker_runtime", code="probe.reached_host", detail="x\0y")
         assert lifecycle.finish(
             run.pk, state=RunState.FAILED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN, failure=failure
         )
@@ -374,9 +364,7 @@ class TestCleanup:
     def test_the_journal_is_mirrored_and_updated(self):
         run = run_row()
         first = ResourceState(nonce="n1", kind="container", role="agent", trial=1, stage="intended")
-        network = ResourceState(
-            nonce="n2", kind="network", role="network", stage="created", resource_id="f" * 64
-        )
+        network = ResourceState(nonce="n2", kind="network", role="network", stage="created", resource_id="f" * 64)
         lifecycle.mirror_journal(run.pk, [first, network])
         gone = ResourceState(
             nonce="n1", kind="container", role="agent", trial=1, stage="removed", resource_id="e" * 64,
@@ -418,9 +406,7 @@ class TestGuards:
     def test_counts_always_add_up(self):
         run = claimed(run_row())
         self.refused("UPDATE runs_run SET count_evaluated = 1 WHERE id = %s", self.stored(run))
-        self.refused(
-            "UPDATE runs_run SET count_evaluated = 4, count_passed = 4 WHERE id = %s", self.stored(run)
-        )
+        self.refused("UPDATE runs_run SET count_evaluated = 4, count_passed = 4 WHERE id = %s", self.stored(run))
 
     def test_a_trials_result_is_never_rewritten(self):
         run = evaluated(claimed(run_row()), FAILED)
@@ -443,10 +429,7 @@ class TestRaces:
     def test_of_two_runs_one_gets_the_host(self):
         runs = [run_row(), run_row()]
         results = at_once(
-            *[
-                lambda run=run: lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
-                for run in runs
-            ]
+            *[lambda run=run: lifecycle.claim(run.pk, worker="local", identity=Process(), host="h") for run in runs]
         )
         assert sum(result is True for result in results) == 1
         assert sum(isinstance(result, HostBusy) for result in results) == 1
@@ -486,9 +469,7 @@ class TestRaces:
         run = evaluated(claimed(run_row()), PASSED, PASSED, PASSED)
         ends = at_once(
             lambda: finish_passed(run),
-            lambda: lifecycle.finish(
-                run.pk, state=RunState.INTERRUPTED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED
-            ),
+            lambda: lifecycle.finish(run.pk, state=RunState.INTERRUPTED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED),
         )
         assert sorted(ends) == [False, True]
         assert again(run).verdict in ("passed", "error")

@@ -87,9 +87,7 @@ class TestNarrowing:
 class TestChecks:
     @pytest.mark.parametrize("name", REQUIRED_LIMITS)
     def test_a_limit_that_the_worker_cannot_enforce_blocks_by_name(self, site, name):
-        limits = [
-            {**limit, "enforced": limit["name"] != name} for limit in locks.report_of(site.worker)["limits"]
-        ]
+        limits = [{**limit, "enforced": limit["name"] != name} for limit in locks.report_of(site.worker)["limits"]]
         site.worker = report(limits=limits)
         preview = make_preview(**site.choice())
         assert blocking_codes(preview) == {f"limit.{name}_not_enforced"}
@@ -144,9 +142,7 @@ class TestChecks:
 
     def test_a_worker_declared_lost_blocks(self, site):
         Worker.objects.update(lost_declared_at=timezone.now())
-        assert blocking_codes(make_preview(**site.choice(worker=Worker.objects.get()))) == {
-            "worker.declared_lost"
-        }
+        assert blocking_codes(make_preview(**site.choice(worker=Worker.objects.get()))) == {"worker.declared_lost"}
 
     def test_a_busy_or_silent_worker_is_only_noted(self, site):
         run_row()

@@ -135,9 +135,7 @@ class TestFrozen:
         with pytest.raises(IntegrityError), transaction.atomic():
             TaskBundle.objects.update(status="reviewed")
 
-    @pytest.mark.skipif(
-        "connection.vendor == 'sqlite'", reason="deletion is guarded by a trigger in PostgreSQL only"
-    )
+    @pytest.mark.skipif("connection.vendor == 'sqlite'", reason="deletion is guarded by a trigger in PostgreSQL only")
     def test_by_a_raw_delete(self):
         install_bundle()
         with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:

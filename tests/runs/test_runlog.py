@@ -52,10 +52,7 @@ def test_older_lines_are_dropped_and_counted():
 
 def test_more_lines_at_once_than_are_kept():
     run = run_row()
-    assert (
-        append_log(run.pk, lines(*[str(number) for number in range(LOG_LINES_KEPT + 7)]))
-        == LOG_LINES_KEPT + 7
-    )
+    assert append_log(run.pk, lines(*[str(number) for number in range(LOG_LINES_KEPT + 7)])) == LOG_LINES_KEPT + 7
     window = read_log(run, limit=LOG_LINES_KEPT)
     assert (window.dropped, window.lines[0].seq, window.lines[0].text) == (7, 7, "7")
 

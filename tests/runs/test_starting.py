@@ -152,9 +152,7 @@ class TestWhatChanged:
     def test_an_image(self, site, put):
         preview = make_preview(**site.choice())
         recipe = site.worker.image_locks.get(role="agent").recipe_sha256
-        locks.record_image_locks(
-            "local", {"agent": {"image_id": "sha256:" + "8" * 64, "recipe_sha256": recipe}}
-        )
+        locks.record_image_locks("local", {"agent": {"image_id": "sha256:" + "8" * 64, "recipe_sha256": recipe}})
         assert set(self.refused(site, preview)) == {"images.agent"}
 
     def test_the_harness(self, site, put):
@@ -202,14 +200,10 @@ class TestChecks:
         with pytest.raises(NotAccepted, match="limit harness_network"):
             start(site, preview)
         run = start(site, preview, accepted=["limit harness_network"])
-        assert AuditEntry.objects.get(kind="start", run_id=run.pk).detail["accepted"] == [
-            "limit harness_network"
-        ]
+        assert AuditEntry.objects.get(kind="start", run_id=run.pk).detail["accepted"] == ["limit harness_network"]
 
     def test_a_required_limit_is_not_accepted_by_name(self, site, put):
-        limits = [
-            {**limit, "enforced": limit["name"] != "pids"} for limit in locks.report_of(site.worker)["limits"]
-        ]
+        limits = [{**limit, "enforced": limit["name"] != "pids"} for limit in locks.report_of(site.worker)["limits"]]
         site.worker = report(limits=limits)
         with pytest.raises(Blocked):
             start(site, make_preview(**site.choice()), accepted=["limit pids"])

@@ -21,9 +21,7 @@ class Command(SiteCommand):
         add_choice(parser)
         parser.add_argument("--preview", help="confirm this earlier preview; needs --spec-sha256")
         parser.add_argument("--spec-sha256", help="the hash of the spec that was previewed")
-        parser.add_argument(
-            "--accept", action="append", default=[], help="accept a check by name; may be repeated"
-        )
+        parser.add_argument("--accept", action="append", default=[], help="accept a check by name; may be repeated")
         parser.add_argument("--wait", action="store_true", help="wait for the end; Ctrl-C cancels the run")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

@@ -45,9 +45,7 @@ class Command(SiteCommand):
     def _left_behind(self, run: Run) -> None:
         for resource in run.resources.all():
             if run.terminal and resource.left:
-                self.output.line(
-                    f"left: {resource.kind} {resource.role} {resource.resource_id}: {resource.detail}"
-                )
+                self.output.line(f"left: {resource.kind} {resource.role} {resource.resource_id}: {resource.detail}")
 
     def _list(self, limit: int) -> Exit:
         runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")

@@ -164,7 +164,7 @@ def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: str, r
     clean.seek(0)
     hashing = store.Hashing(clean)
     temporary = target.with_name(f".{target.name[:200]}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         while piece := hashing.read(store.CHUNK):
             file.write(piece)
@@ -190,7 +190,7 @@ def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: i
         artifact.state = ArtifactState.EMPTY
     artifact.note = f"the last {TAIL_BYTES:,} bytes" if cut else ""
     artifact.public = kind.name in PUBLIC
-    _quarantine_if_needed(work, artifact, clean)
+    _quarantine_if_needed(work, artifact, path, clean)
     artifact.save()
     work.report.stored += artifact.readable
     if previous and previous != artifact.stored:
@@ -214,20 +214,19 @@ def _forget(stored: str) -> None:
     transaction.on_commit(lambda: default_storage.delete(stored))
 
 
-def _quarantine_if_needed(work: _Ingest, artifact: Artifact, clean: IO[bytes]) -> None:
+def _quarantine_if_needed(work: _Ingest, artifact: Artifact, path: str, clean: IO[bytes]) -> None:
     """The second look, at what is about to be registered: its bytes and its name."""
     clean.seek(0)
-    name = artifact.path.encode("utf-8", "replace")
-    if work.scrubber.found_in_stream(clean) or work.scrubber.found_in(name):
+    name_tells = work.scrubber.found_in(path.encode("utf-8", "surrogatepass"))
+    if name_tells or work.scrubber.found_in_stream(clean):
         store.delete(artifact)
         artifact.state, artifact.public = ArtifactState.QUARANTINED, False
-        artifact.path = work.scrubber.scrub_text(artifact.path)
         artifact.note = "a known secret was still found after scrubbing"
         work.report.quarantined += 1
 
 
 def _register_refused(work: _Ingest, path: str, state: ArtifactState, *, size: int = 0, note: str = "") -> None:
-    artifact = _row(work, work.scrubber.scrub_text(path))
+    artifact = _row(work, path)
     store.delete(artifact)
     artifact.state, artifact.source_size, artifact.note = state, size, note[:200]
     artifact.size, artifact.sha256, artifact.public = 0, "", False
@@ -236,7 +235,7 @@ def _register_refused(work: _Ingest, path: str, state: ArtifactState, *, size: i
 
 
 def _row(work: _Ingest, path: str) -> Artifact:
-    shown = printable(path)
+    shown = printable(work.scrubber.scrub_text(path))
     shown = shown if len(shown) <= 1000 else f"{shown[:990]}…"
     artifact = work.known.get(shown)
     if artifact is None:

@@ -246,6 +246,14 @@ def test_a_scrubbed_file_still_proves_what_the_provider_saw(tmp_path: Path) -> N
     assert classify_trial(read_run(folder).trials[0]).code == "integrity.artifact_hash"
 
 
+def test_an_ingest_that_was_killed_while_scrubbing_is_repeated(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    leak(folder)
+    (folder / "trials/1/.harbor.log.new").write_bytes(b"half a file")
+    assert ingest(run, folder, secrets=[SECRET]).redacted == 3
+    assert not [path for path in rows(run) if path.endswith(".new")]
+
+
 def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, folder = run_of(passing_run(1), tmp_path)
     leak(folder)
@@ -267,7 +275,8 @@ def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pyte
 def test_a_secret_in_a_file_name_is_quarantined_and_not_in_the_row(tmp_path: Path) -> None:
     run, folder = run_of(passing_run(1), tmp_path)
     (plant(folder) / "sk-SENTINEL-name").write_bytes(b"x")
-    ingest(run, folder, secrets=["sk-SENTINEL-name"])
+    for _ in range(2):
+        ingest(run, folder, secrets=["sk-SENTINEL-name"])
     assert not [path for path in rows(run) if "SENTINEL" in path]
     assert [row.state for row in rows(run).values() if "[REDACTED]" in row.path] == ["quarantined"]
 

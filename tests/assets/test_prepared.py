@@ -12,6 +12,7 @@ from django.conf import settings
 
 from runs.containers import ContainerRequest, connect, create_owned, remove_owned, start_owned
 from runs.engine.assets import Assets, load_assets, verify_harness, verify_images
+from runs.engine.assets.harness_check import verify_tree
 from runs.ownership import Journal, Role
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -161,7 +162,7 @@ def test_running_the_harness_changes_nothing_in_it(assets: Assets) -> None:
     python = assets.harness.python
     for program in ("import harbor.cli.main", "import runs.harness.environment, runs.ownership, runs.containers"):
         subprocess.run([python, "-I", "-B", "-c", program], check=True, capture_output=True)
-    assert verify_harness(assets.harness) == []
+    assert verify_tree(assets.harness) == []
 
 
 def test_the_harness_imports_nothing_of_benchsites_own_interpreter(assets: Assets) -> None:

@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator
 from urllib.parse import quote
+from uuid import UUID
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from benchsite import words
 from evidence import store
+from evidence.export import ExportRefused, export
 from evidence.kinds import TITLES
 from evidence.models import Artifact
 from evidence.reading import TEXT_WINDOW, text_window
@@ -18,6 +21,8 @@ from runs import access, audit
 from runs.models import AuditKind
 
 _POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
+_REFUSED = "The archive is refused while this run is quarantined."
+_LOST = "The storage does not hold every file any more, so there is no archive; single files can still be read."
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
@@ -93,6 +98,30 @@ def _sealed(response: HttpResponseBase, tag: str) -> HttpResponseBase:
     response["Accept-Ranges"] = "bytes"
     response["Content-Security-Policy"] = _POLICY
     response["X-Content-Type-Options"] = "nosniff"
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@require_safe
+def archive(request: HttpRequest, key: UUID) -> HttpResponseBase:
+    """Everything that this reader may have, as one archive with hashes; refused while a known secret is inside."""
+    run = access.run_or_404(request.user, key)
+    private = access.may(request.user, access.READ_PRIVATE)
+    try:
+        found = export(run, public_only=not private)
+    except ExportRefused as error:
+        messages.warning(request, error.sentence if private else _REFUSED, "attention")
+        return redirect("evidence", key=run.key)
+    except OSError:
+        messages.warning(request, _LOST, "attention")
+        return redirect("evidence", key=run.key)
+    audit.record(
+        AuditKind.DOWNLOAD, user=request.user, run_id=run.pk, subject=found.name, detail={"files": found.files}
+    )
+    response = StreamingHttpResponse(found.chunks, content_type="application/zip")
+    response["Content-Length"] = str(found.size)
+    response["Content-Disposition"] = f'attachment; filename="{found.name}"'
+    response["Content-Security-Policy"] = _POLICY
     response["Cache-Control"] = "private, no-store"
     return response
 

@@ -1,6 +1,8 @@
 """Evidence leaves the site only by id, for those it is for, checked while it is sent, and never rendered."""
 
 import hashlib
+import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, make_run
 from tests.pages.test_run_page import plain
 
-NAMES = {"evidence", "evidence_download", "evidence_text", "trajectory"}
+NAMES = {"evidence", "evidence_archive", "evidence_download", "evidence_text", "trajectory"}
 HOSTILE = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
@@ -226,6 +228,38 @@ def test_a_quarantine_is_said_on_the_run_page(site: Site, run: Run, browse: Brow
     assert "Integrity held : a check failed" in text
     assert "the value itself is not shown anywhere" in text
     assert browse("operator").get(f"/evidence/{found.key}/text/").status_code == 403
+
+
+def members(response: Any) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(body(response))) as archive:
+        return {name.split("/", 1)[1]: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_archive_holds_what_its_list_of_hashes_says(run: Run, browse: Browser) -> None:
+    response = browse("operator").get(f"/runs/{run.key}/evidence/archive/")
+    found = members(response)
+    for line in found["SHA256SUMS"].decode().splitlines():
+        sha256, name = line.removeprefix("\\").split("  ", 1)
+        name = name.replace("\\\\", "\\") if line.startswith("\\") else name  # as sha256sum escapes
+        assert hashlib.sha256(found[name]).hexdigest() == sha256
+    assert found["spec.json"] == run.spec.encode()
+    assert AuditEntry.objects.filter(kind="download", subject__endswith=".zip").count() == 1
+
+
+def test_a_viewers_archive_holds_what_is_for_everybody(run: Run, browse: Browser) -> None:
+    found = members(browse("viewer").get(f"/runs/{run.key}/evidence/archive/"))
+    assert set(found) == {"SHA256SUMS", "evidence/suite.json", "evidence/provenance.json"}
+
+
+def test_a_quarantined_run_has_no_archive_and_says_why(run: Run, browse: Browser) -> None:
+    """RS17: the file is named to operators, never what is in it, and not even its name to viewers."""
+    found = artifact(run, "run.json")
+    Artifact.objects.filter(pk=found.pk).update(state="quarantined")
+    for who, named in (("operator", True), ("viewer", False)):
+        response = browse(who).get(f"/runs/{run.key}/evidence/archive/", follow=True)
+        text = plain(response.content.decode())
+        assert "refused" in text
+        assert ("known secret is in: run.json" in text) == named
 
 
 def test_a_huge_text_is_read_in_windows(site: Site, browse: Browser) -> None:

@@ -72,7 +72,7 @@ REWARDS = [
     Variant("deep", "grading.reward_malformed", reward(b'{"reward":' + b"[" * 900 + b"]" * 900 + b"}")),
     Variant("NUL behind", "grading.reward_malformed", reward(b'{"reward":1}\0')),
     Variant("empty json", "grading.reward_malformed", reward(b"")),
-    Variant("too large", "grading.reward_unreadable", reward(b'{"reward":1}' + b" " * 5000)),
+    Variant("too large", "grading.reward_unreadable", reward(b'{"reward":1}'.ljust(4097))),
     *(
         Variant(f"text {text!r}", "grading.reward_malformed", reward(None, text))
         for text in (
@@ -824,6 +824,7 @@ GRADED = [
     Variant("reward.txt 1", "passed.reward_1", reward(None, b"1")),
     Variant("reward.txt 1 and newline", "passed.reward_1", reward(None, b"1\n")),
     Variant("reward.json with spaces", "passed.reward_1", reward(b' {\n "reward" : 1 }\n')),
+    Variant("reward.json of the largest size", "passed.reward_1", reward(b'{"reward":1}'.ljust(4096))),
     Variant("reward.json 0", "failed.reward_0", reward(b'{"reward":0}'), "CL26"),
     Variant("reward.json -0", "failed.reward_0", reward(b'{"reward":-0}')),
     Variant("reward.txt 0", "failed.reward_0", reward(None, b"0\n")),

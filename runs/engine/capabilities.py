@@ -1,4 +1,4 @@
-"""What can this worker enforce? Proved by an owned probe container that tries to break every limit."""
+"""What can this worker enforce? Proved by an owned probe container that tries to break every limit.
 
 An engine may accept a limit and ignore it, so options and warnings prove nothing: only what stopped the probe counts.
 """

@@ -12,9 +12,10 @@ from evidence import store
 from evidence.export import SUMS, ExportRefused, export
 from evidence.ingest import ingest
 from evidence.models import Artifact
-from runs.models import Run
+from runs.models import AuditEntry, AuditKind, Run
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
+from tests.evidence.test_commands import called
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +75,26 @@ def test_a_changed_file_breaks_the_export_off(run: Run, tmp_path: Path) -> None:
     (tmp_path / "stored" / artifact.stored).write_bytes(b"x" * artifact.size)
     with pytest.raises(store.HashDiffers):
         b"".join(export(run).chunks)
+
+
+def test_the_command_writes_a_new_file_and_audits_it(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "out.zip"
+    assert called("export", run.key, str(target), "--json")[0] == 0
+    assert zipfile.ZipFile(target).testzip() is None and target.stat().st_mode & 0o777 == 0o600
+    entry = AuditEntry.objects.get(kind=AuditKind.DOWNLOAD)
+    assert entry.run_id == run.pk and entry.detail["bytes"] == target.stat().st_size
+    code, printed = called("export", run.key, str(target))
+    assert code == 2 and "cannot be made" in printed
+
+
+def test_the_command_refuses_a_secret_and_leaves_no_file(run: Run, tmp_path: Path) -> None:
+    Artifact.objects.filter(run=run, path="spec.json").update(state="quarantined")
+    code, printed = called("export", run.key, str(tmp_path / "out.zip"))
+    assert code == 3 and "spec.json" in printed and not (tmp_path / "out.zip").exists()
+
+
+def test_the_command_leaves_no_half_archive_of_a_changed_file(run: Run, tmp_path: Path) -> None:
+    artifact = Artifact.objects.get(run=run, path="spec.json")
+    (tmp_path / "stored" / artifact.stored).write_bytes(b"x" * artifact.size)
+    assert called("export", run.key, str(tmp_path / "out.zip"))[0] == 4
+    assert not (tmp_path / "out.zip").exists()

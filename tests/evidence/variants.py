@@ -827,7 +827,8 @@ GRADED = [
     Variant("reward.json of the largest size", "passed.reward_1", reward(b'{"reward":1}'.ljust(4096))),
     Variant("reward.json 0", "failed.reward_0", reward(b'{"reward":0}'), "CL26"),
     Variant("reward.json -0", "failed.reward_0", reward(b'{"reward":-0}')),
-    Variant("reward.txt 0", "failed.reward_0", reward(None, b"0\n")),
+    Variant("reward.txt 0", "failed.reward_0", reward(None, b"0")),
+    Variant("reward.txt 0 and newline", "failed.reward_0", reward(None, b"0\n")),
     Variant(
         "agent exits 1 by itself",
         "passed.reward_1",

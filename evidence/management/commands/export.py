@@ -1,0 +1,68 @@
+"""Writes a run's evidence into one archive, with a list of hashes that `sha256sum -c` accepts."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from evidence.export import Export, ExportRefused, export
+from evidence.store import HashDiffers
+from runs import access, audit
+from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.models import AuditKind, Run
+from runs.refusals import BadInput
+
+SCHEMA = "benchsite.export/v1"
+
+
+class Command(SiteCommand):
+    help = "Write a run's evidence to a new ZIP file. Exit 3 when a known secret is inside, 4 when a file changed."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("file", type=Path, help="the archive to write; it must not exist yet")
+        parser.add_argument("--public", action="store_true", help="only what every viewer may read")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.VIEW if options["public"] else access.READ_PRIVATE)
+        run, target = run_by_key(options["run"]), options["file"]
+        try:
+            found = export(run, secrets=known_secrets(run), public_only=options["public"])
+            _write(target, found)
+        except ExportRefused as refused:
+            self.output.error(refused.code, refused.sentence, Exit.BLOCKED, {"paths": list(refused.paths)})
+            return Exit.BLOCKED
+        except HashDiffers as error:
+            target.unlink()
+            self.output.error(error.code, error.sentence, Exit.ERROR, {})
+            return Exit.ERROR
+        detail = {"bytes": found.size, "files": found.files, "public": options["public"]}
+        audit.record(AuditKind.DOWNLOAD, user=user, run_id=run.pk, subject=found.name, detail=detail)
+        self.output.line(f"{found.files} files, {found.size:,} bytes: {target}")
+        self.output.json(SCHEMA, {"run": run.key, "files": found.files, "bytes": found.size})
+        return Exit.DONE
+
+
+def known_secrets(run: Run) -> list[str]:
+    """The endpoint's credential when this host holds it; elsewhere what was found while ingesting has to do."""
+    from runs.engine.credentials import CredentialError, read_credential  # only workers hold credentials
+
+    reference = json.loads(run.spec).get("endpoint", {}).get("credential", {})
+    try:
+        value = read_credential(reference)
+    except CredentialError:
+        return []
+    return [value] if value else []
+
+
+def _write(target: Path, found: Export) -> None:
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BadInput(f"The archive {target} cannot be made: {error.strerror}.", code="input.no_target") from error
+    with os.fdopen(descriptor, "wb") as file:
+        for piece in found.chunks:
+            file.write(piece)

@@ -1,0 +1,130 @@
+"""The gate's own site and its three runs. Each run is made once and looked at by many tests."""
+
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.scripted.scripts import TASKS, Mode, Step, script
+from tests.engine import hostility
+from tests.engine.looking import After, Live, look_after, look_live
+from tests.engine.plays import Stage, record
+from tests.engine.site import GateSite, prepared_site, serving, wait_until
+
+HANG, HOSTILE, FAILING = "gate-hang", "gate-hostile", "gate-failing"
+# The agent shows all that it can find of its own secrets, so that what it can see is on record.
+TELL = Step("I look for keys.", "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A running worker on a site of its own, the endpoint's stage and its secret key."""
+
+    site: GateSite
+    stage: Stage
+    key: str
+    base_url: str
+
+    def start(self, alias: str, *tasks: str) -> str:
+        return self.site.start(alias, *tasks)
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[GateSite]:
+    site = prepared_site()
+    yield site
+    site.stop_queue()
+    shutil.rmtree(site.data)
+
+
+@pytest.fixture(scope="session")
+def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    key = f"sk-sentinel/+=&{secrets.token_urlsafe(18)}"
+    key_file = tmp_path_factory.mktemp("key") / "key"
+    key_file.touch(0o600)
+    key_file.write_text(key + "\n")
+    stage = Stage({})
+    with serving(stage, key) as base_url:
+        stage.plays = _plays(base_url)
+        for alias in (HANG, HOSTILE, FAILING):
+            prepared.register(record(alias, base_url, str(key_file)))
+        with prepared.worker():
+            yield Gate(prepared, stage, key, base_url)
+
+
+def _plays(base_url: str) -> dict[str, Any]:
+    host, port = base_url.split("/")[2].split(":")
+    places = [(host, int(port)), (host, 22), (_own_address(), int(port)), (_own_address(), 22), ("192.0.2.1", 80)]
+    ledger, merge, tree = TASKS
+    return {
+        HANG: {ledger.name: [TELL, *script(Mode.POSITIVE, ledger)], merge.name: Mode.HANG},
+        HOSTILE: {
+            ledger.name: hostility.exhausting(places),
+            merge.name: hostility.asking(HOSTILE),
+            tree.name: Mode.POSITIVE,
+        },
+        FAILING: {ledger.name: Mode.UNAVAILABLE, merge.name: Mode.MALFORMED, tree.name: Mode.LATE_FAILURE},
+    }
+
+
+def _own_address() -> str:
+    """This machine's own address; nothing is sent for it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+@dataclass(frozen=True)
+class CancelledRun:
+    """The run that was cancelled while its second agent waited: looked at while it lived, and after."""
+
+    live: Live
+    after: After
+    run: dict[str, Any]
+    told: str
+
+
+@pytest.fixture(scope="session")
+def cancelled(gate: Gate) -> CancelledRun:
+    run = gate.start(HANG, "ledger-totals", "config-merge")
+    wait_until(lambda: (HANG, "config-merge") in gate.stage.heard or gate.site.status(run)["verdict"])
+    live = look_live(gate.site, run)
+    gate.site.done("cancel", run)
+    document = gate.site.ended(run)
+    return CancelledRun(live, look_after(gate.site, run), document, gate.stage.said(HANG, "ledger-totals"))
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that ended by itself: its document, its folder, and what its agents told the endpoint."""
+
+    run: dict[str, Any]
+    folder: Path
+    stage: Stage
+
+    def trial(self, ordinal: int) -> dict[str, Any]:
+        trial: dict[str, Any] = self.run["trials"][ordinal - 1]
+        return trial
+
+
+@pytest.fixture(scope="session")
+def hostile(gate: Gate) -> EndedRun:
+    return _ended(gate, HOSTILE)
+
+
+@pytest.fixture(scope="session")
+def failing(gate: Gate) -> EndedRun:
+    return _ended(gate, FAILING)
+
+
+def _ended(gate: Gate, alias: str) -> EndedRun:
+    run = gate.start(alias)
+    return EndedRun(gate.site.ended(run), gate.site.run_folder(run), gate.stage)

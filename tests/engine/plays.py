@@ -1,0 +1,51 @@
+"""What does the endpoint say in the gate's own runs? For each alias a play, for each task a part of it."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.scripted.scripts import ALIAS_PREFIX, Mode, Step, spoken, task_of
+from runs.scripted.server import Answer, answer_to, completion
+
+type Part = Mode | list[Step]
+
+
+@dataclass
+class Stage:
+    """Answers by alias and task, and remembers what the agent sent back: what its commands printed."""
+
+    plays: Mapping[str, Mapping[str, Part]]
+    heard: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        alias, messages = str(request.get("model")), request["messages"]
+        task = task_of(messages)
+        if task is None:  # what a hostile command asks by itself
+            return Answer(200, completion(alias, Step("Nothing to do.", "true"), messages))
+        with self._lock:
+            self.heard[alias, task.name] = messages
+        part = self.plays[alias][task.name]
+        if isinstance(part, Mode):
+            return _renamed(answer_to({**request, "model": ALIAS_PREFIX + part}), alias)
+        return Answer(200, completion(alias, part[min(spoken(messages), len(part) - 1)], messages))
+
+    def said(self, alias: str, task: str) -> str:
+        """Everything that the agent last told the endpoint of this task, commands' output included."""
+        return json.dumps(self.heard[alias, task])
+
+
+def _renamed(answer: Answer, alias: str) -> Answer:
+    named = {**answer.body, "model": alias} if "model" in answer.body else answer.body
+    return Answer(answer.status, named, answer.delay_s)
+
+
+def record(alias: str, base_url: str, key_file: str) -> dict[str, Any]:
+    """The endpoint record of an alias; the credential is a file, so that no environment holds it."""
+    return {
+        "schema": "benchsite.endpoint/v1", "name": alias, "base_url": base_url, "model": alias,
+        "served_model": None, "route": "direct", "credential": {"kind": "file", "name": key_file},
+        "controls": ["max_tokens"], "request_timeout_s": 120, "scripted": True,
+    }  # fmt: skip

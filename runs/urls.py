@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from runs.views import bundles, catalogue, previews, run_actions, run_list, run_page, trial_page, workers
+from runs.views import bundles, catalogue, overview, previews, run_actions, run_list, run_page, trial_page, workers
 
 
 class KeyConverter:
@@ -22,6 +22,7 @@ class KeyConverter:
 register_converter(KeyConverter, "key")
 
 urlpatterns = [
+    path("live/", overview.overview_live, name="overview_live"),
     path("runs/", run_list.run_list, name="runs"),
     path("runs/new/", previews.run_new, name="run_new"),
     path("runs/previews/<key:key>/", previews.preview_page, name="preview"),

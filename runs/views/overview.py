@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -17,7 +18,9 @@ from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import worker_row
+from runs.views.live import Panel, answered, quantised, wrapped
 from runs.views.run_list import listed
+from runs.views.workers import busy_workers
 
 _NOTES = 6
 _RECENT = 8
@@ -28,21 +31,36 @@ _FOR_MODELS = 200
 def overview(request: HttpRequest) -> HttpResponse:
     if not access.may(request.user, access.VIEW):
         return render(request, "runs/no_role.html")
-    now = timezone.now()
-    runs = list(listed().select_related("worker")[:_FOR_MODELS])
-    active = list(Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker"))
-    workers = _workers()
+    now, workers = timezone.now(), busy_workers()
+    runs = list(listed()[:_FOR_MODELS])
     context: dict[str, Any] = {
         "now": now,
-        "notes": _notes(active, workers),
-        "running": [_now(run) for run in active],
-        "queued": Run.objects.filter(state=RunState.QUEUED).count(),
+        "live": _live(request, workers).html,
         "models": [(row, history(row)) for row in models_table.model_rows(runs)],
         "recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
         "workers": [worker_row(worker, now) for worker in workers],
         "may_start": access.may(request.user, access.START),
     }
     return render(request, "runs/overview.html", context)
+
+
+@require_safe
+def overview_live(request: HttpRequest) -> HttpResponse:
+    """What needs somebody and what runs now, alone: 304 while the reader has it already."""
+    access.require(request.user, access.VIEW)
+    return answered(request, _live(request, busy_workers()))
+
+
+def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
+    active = list(Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker"))
+    context = {
+        "notes": _notes(active, workers),
+        "running": [_now(run) for run in active],
+        "queued": Run.objects.filter(state=RunState.QUEUED).count(),
+        "may_start": access.may(request.user, access.START),
+    }
+    inner = render_to_string("runs/overview.html#live", context, request)
+    return wrapped(request, inner, name="overview", address=reverse("overview_live"), every_s=5)
 
 
 def history(row: models_table.ModelRow) -> SafeString:
@@ -54,12 +72,6 @@ def history(row: models_table.ModelRow) -> SafeString:
         title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
         beats.append(svg.Beat(mark.kind, reverse("run", args=[run.key]), title))
     return svg.history(beats, row.aloud)
-
-
-def _workers() -> list[Worker]:
-    waiting = Count("runs", filter=Q(runs__state=RunState.QUEUED))
-    active = Count("runs", filter=Q(runs__state__in=ACTIVE_STATES))
-    return list(Worker.objects.annotate(waiting=waiting, active_runs=active))
 
 
 def _notes(active: list[Run], workers: list[Worker]) -> list[attention.Note]:
@@ -83,7 +95,7 @@ def _now(run: Run) -> dict[str, Any]:
     counts = counts_of(run)
     done = counts.requested - counts.rest
     spec = specs.read(run.spec)
-    used = words.between(run.claimed_at, timezone.now()) or 0.0
+    used = words.between(run.claimed_at, quantised(timezone.now())) or 0.0
     most = specs.run_limit_s(spec)
     return {
         "head": run_head.head(run, spec),

@@ -11,6 +11,7 @@ from runs import access
 from runs.models import AuditEntry, Run
 from runs.presenting import run_head, specs
 from runs.views import run_panels
+from runs.views.live import answered
 
 _AUDIT_SHOWN = 12
 
@@ -37,14 +38,7 @@ def run_panel(request: HttpRequest, key: UUID, name: str) -> HttpResponse:
     run = access.run_or_404(request.user, key)
     if name not in run_panels.NAMES:
         raise Http404("No such panel.")
-    panel = run_panels.panel(request, run, name)
-    if request.headers.get("If-None-Match") == panel.tag:
-        response = HttpResponse(status=304)
-    else:
-        response = HttpResponse(panel.html)
-    response["ETag"] = panel.tag
-    response["Cache-Control"] = "private, no-store"
-    return response
+    return answered(request, run_panels.panel(request, run, name))
 
 
 def _review(run: Run) -> str:

@@ -4,18 +4,15 @@ A panel polls itself and says which content it has; the answer is 304 while that
 an ended run does not poll.
 """
 
-import hashlib
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, QuerySet, TextField, Value, When
 from django.http import HttpRequest
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.safestring import SafeString
 
 from runs import access, svg
 from runs.models import Bucket, LogLine, OwnedResource, Run, Stage, Trial
@@ -24,20 +21,11 @@ from runs.presenting import counts as sums
 from runs.presenting import log as logs
 from runs.presenting import owned as ownership
 from runs.presenting import run_head, specs, trials
+from runs.views.live import Panel, quantised, wrapped
 
 TRIALS_SHOWN = 50
 _LOG_KEPT = 1000
-_QUANTUM_S = 5
-# A form's token differs in every answer; what is shown does not.
-_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """``html`` is the finished panel, ``tag`` identifies its content."""
-
-    html: SafeString
-    tag: str
+_EVERY_S = 2
 
 
 def panel(request: HttpRequest, run: Run, name: str) -> Panel:
@@ -45,10 +33,10 @@ def panel(request: HttpRequest, run: Run, name: str) -> Panel:
     context = _CONTEXTS[name](request, run)
     alone = "HX-Request" in request.headers
     inner = render_to_string(f"runs/run.html#{name}", {**context, "run_key": run.key, "oob": alone}, request)
-    tag = f'"{hashlib.sha256(_TOKEN.sub("", inner).encode("utf-8", "replace")).hexdigest()[:24]}"'
-    outer = {"name": name, "run_key": run.key, "inner": inner, "tag": tag, "live": not run.terminal}
-    outer["query"] = f"?{request.GET.urlencode()}" if request.GET else ""
-    return Panel(render_to_string("runs/run_panel.html", outer, request), tag)
+    address = reverse("run_panel", args=[run.key, name])
+    if request.GET:
+        address += f"?{request.GET.urlencode()}"
+    return wrapped(request, inner, name=name, address=address, every_s=0 if run.terminal else _EVERY_S)
 
 
 def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -94,7 +82,7 @@ def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     first = _first_trial(request, run)
     window = _window(run, first)
     max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
-    now = _quantised(timezone.now())
+    now = quantised(timezone.now())
     rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]
     longest = _longest(run, rows, now)
     clock = svg.Clock.over(longest)
@@ -128,11 +116,6 @@ def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:
     if run.claimed_at:
         ends.append(((run.ended_at or now) - run.claimed_at).total_seconds())
     return max(ends, default=60.0)
-
-
-def _quantised(now: datetime) -> datetime:
-    """The clock of growing bars moves every few seconds, so that most polls find nothing changed."""
-    return now - timedelta(seconds=now.timestamp() % _QUANTUM_S)
 
 
 def _log(request: HttpRequest, run: Run) -> dict[str, Any]:

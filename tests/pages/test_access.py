@@ -12,6 +12,7 @@ ROLES = ("viewer", "operator", "other_operator", "reviewer", "admin")
 # name → who may read it; everyone else who is signed in is refused with 403.
 READ = {
     "overview": ROLES,
+    "overview_live": ROLES,
     "runs": ROLES,
     "run": ROLES,
     "run_panel": ROLES,

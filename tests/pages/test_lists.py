@@ -104,6 +104,15 @@ def test_the_overview_counts_what_runs_and_what_needs_somebody(full: Site) -> No
     assert "left 2 resources on worker-1" in text
 
 
+def test_the_overview_asks_for_what_changed_and_is_told_when_nothing_did(site: Site, browse: Browser) -> None:
+    client = browse("viewer")
+    first = client.get("/live/")
+    assert client.get("/live/", headers={"If-None-Match": first["ETag"]}).status_code == 304
+    make_run(site, "error")
+    again = client.get("/live/", headers={"If-None-Match": first["ETag"]})
+    assert "left 2 resources" in plain(again.content.decode())
+
+
 def test_a_quiet_site_says_that_nothing_needs_attention(site: Site, browse: Browser) -> None:
     text = plain(browse("viewer").get("/").content.decode())
     assert "Nothing. Everything that was created is gone" in text

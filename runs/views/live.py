@@ -1,0 +1,43 @@
+"""How does a part of a page keep itself up to date? It says what it has, and is told 304 while that is true."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+_QUANTUM_S = 5
+# A form's token differs in every answer; what is shown does not.
+_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """``html`` is the finished part, ``tag`` identifies its content."""
+
+    html: SafeString
+    tag: str
+
+
+def wrapped(request: HttpRequest, inner: str, *, name: str, address: str, every_s: int) -> Panel:
+    """A part that asks ``address`` for itself every ``every_s`` seconds; 0 for one that never changes again."""
+    tag = f'"{hashlib.sha256(_TOKEN.sub("", inner).encode("utf-8", "replace")).hexdigest()[:24]}"'
+    context = {"name": name, "inner": inner, "tag": tag, "address": address, "every_s": every_s}
+    return Panel(render_to_string("parts/live.html", context, request), tag)
+
+
+def answered(request: HttpRequest, panel: Panel) -> HttpResponse:
+    """The part on its own, or 304 when the reader has it already."""
+    known = request.headers.get("If-None-Match") == panel.tag
+    response = HttpResponse(status=304) if known else HttpResponse(panel.html)
+    response["ETag"] = panel.tag
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def quantised(now: datetime) -> datetime:
+    """The clock of what grows moves every few seconds, so that most polls find nothing changed."""
+    return now - timedelta(seconds=now.timestamp() % _QUANTUM_S)

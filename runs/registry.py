@@ -95,7 +95,7 @@ def find_endpoint(name: str) -> Endpoint:
     found = Endpoint.objects.filter(name=name, active=True).first()
     if found is None:
         known = Endpoint.objects.filter(active=True).values_list("name", flat=True)
-        remedy = "Register one in the admin or with: manage.py endpoint register FILE."
+        remedy = "Register one in the admin."
         raise UnknownName("endpoint", name, known, remedy)
     return found
 

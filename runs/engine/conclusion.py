@@ -19,7 +19,10 @@ from evidence.results import RunFacts, read_run
 from evidence.verdict import suite_verdict
 from runs import lifecycle, runlog
 from runs.containers import EngineError, connect
+from runs.documents.canonical import load_object
+from runs.documents.problems import DocumentError
 from runs.engine.cleanup import CleanupResult, Closed, close, remove_all
+from runs.engine.credentials import CredentialError, read_credential
 from runs.engine.folder import RunFolder, now
 from runs.engine.gateway import RunGateway, keep_ledger
 from runs.engine.outcomes import resource_states, trial_end
@@ -55,7 +58,7 @@ def conclude(
     Safe to repeat after a crash at any point: what was done before is found done. Raises nothing of the
     engine's or the journal's; those become a failed cleanup.
     """
-    secrets = secrets or Secrets()
+    secrets = secrets or _secrets_of_a_lost_run(run_id)
     folder = RunFolder.of(settings.DATA, run_id)
     lifecycle.enter_stage(run_id, Stage.INGEST)
     if not folder.facts.exists() or not (folder.path / "journal.json").exists():
@@ -75,6 +78,17 @@ def conclude(
     result = clean_and_mirror(run_id, journal, closed)
     facts = read_run(folder.path, spec_sha256=run.spec_sha256)
     _finish(run, facts, result, secrets.values, interrupted=interrupted)
+
+
+def _secrets_of_a_lost_run(run_id: str) -> Secrets:
+    """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
+    secrets = Secrets()
+    try:
+        spec = load_object(patiently(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get).encode())
+        secrets.add(read_credential(dict(spec)["endpoint"]["credential"]))
+    except (CredentialError, DocumentError, KeyError) as error:
+        log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
+    return secrets
 
 
 def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:

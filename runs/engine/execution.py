@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -112,8 +112,8 @@ class Execution:
             conclude(self.run.key, secrets=self.secrets, gateway=self.gateway)
 
     def _stages(self) -> None:
-        self._open_folder()
         with self._failing(Stage.PREFLIGHT):
+            self._open_folder()
             api = connect(settings.DOCKER_TIMEOUT_S)
             assets = load_assets(settings.ASSETS)
             self._prepare_trials(assets)
@@ -277,10 +277,12 @@ class Execution:
             self.narrator.say("A cancellation was asked for; nothing further starts")
 
     def _note_failure(self, failure: StageFailed) -> None:
+        self.secrets.failure = failure.document
         self.narrator.say(failure.sentence)
         if self.folder.facts.exists():
-            self.folder.update_facts(failure=failure.document)
-        self.secrets.failure = failure.document
+            # A full disk may be the very failure; the end is told of it all the same.
+            with suppress(OSError):
+                self.folder.update_facts(failure=failure.document)
 
 
 def _disk_words(error: OSError) -> tuple[str, str]:

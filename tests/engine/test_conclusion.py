@@ -1,0 +1,197 @@
+"""Every run ends in one order, whatever fails on the way: stop, keep, ingest, remove, judge, say (design 3.10)."""
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from runs import lifecycle
+from runs.containers import CleanupReport, EngineError
+from runs.engine import conclusion
+from runs.engine.cleanup import CleanupResult, Closed
+from runs.engine.conclusion import Secrets, conclude
+from runs.models import Cleanup, Run, RunState, Verdict
+from tests.evidence.folders import RunCase, passing_run
+from tests.evidence.rows import run_of
+from tests.runs.rows import Process, run_row
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GONE = EngineError("engine_unreachable", "The engine does not answer.", "private")
+
+
+class Gateway:
+    """Stands in for a running gateway; `fails` says how its end fails."""
+
+    def __init__(self, steps: list[str], fails: Exception | None = None) -> None:
+        self.steps, self.fails = steps, fails
+
+    def close(self, _: Any) -> Any:
+        self.steps.append("close the gateway")
+        if self.fails:
+            raise self.fails
+        return type("End", (), {"problem": ""})()
+
+
+class Ending:
+    """The parts that a conclusion calls, each noting its turn; `break_` makes one fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self._patch = monkeypatch
+        self.closed, self.cleaned = Closed(), True
+        self._stand_in("close", "fence and stop", lambda *_: self.closed)
+        self._stand_in("connect", "connect", lambda *_: None)
+        self._stand_in("salvage", "salvage", lambda *_: [])
+        self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
+        self._stand_in("ingest", "ingest", conclusion.ingest)
+        self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
+        self._stand_in("publish", "publish", lambda *_, **__: None)
+        finish = lifecycle.finish
+        self._patch.setattr(conclusion.lifecycle, "finish", lambda *a, **k: self.note("finish") or finish(*a, **k))
+
+    def _result(self) -> CleanupResult:
+        return CleanupResult(self.closed, CleanupReport(()), () if self.cleaned else ("engine_unreachable",))
+
+    def _stand_in(self, name: str, step: str, work: Callable[..., Any]) -> None:
+        def play(*arguments: Any, **named: Any) -> Any:
+            self.note(step)
+            return work(*arguments, **named)
+
+        self._patch.setattr(conclusion, name, play)
+
+    def note(self, step: str) -> None:
+        self.steps.append(step)
+
+    def break_(self, name: str, step: str, error: Exception) -> None:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        self._stand_in(name, step, fail)
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> Ending:
+    return Ending(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def data(settings: Any, tmp_path: Path) -> None:
+    settings.DATA = tmp_path / "data"
+    settings.MEDIA_ROOT = str(tmp_path / "media")
+
+
+def active(case: RunCase, tmp_path: Path) -> Run:
+    """A run of the case that a worker carries out, with its folder in its place."""
+    run, folder = run_of(case, tmp_path)
+    shutil.copytree(folder, settings.DATA / "runs" / run.key)
+    assert lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+    return run
+
+
+def again(run: Run) -> Run:
+    return Run.objects.get(pk=run.pk)
+
+
+ORDER = ["fence and stop", "connect", "salvage", "close the gateway", "ingest", "remove", "publish", "finish"]
+
+
+def test_the_end_has_one_order(ending: Ending, tmp_path: Path) -> None:
+    """Processes stop before anything is read, and evidence is kept before anything is removed."""
+    run = active(passing_run(), tmp_path)
+    conclude(run.key, gateway=Gateway(ending.steps))
+    assert ending.steps == ORDER
+    assert (again(run).state, again(run).verdict, again(run).cleanup) == ("finished", "passed", "clean")
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "skipped"),
+    [
+        pytest.param("connect", "connect", {"salvage", "close the gateway"}, id="no engine"),
+        pytest.param("salvage", "salvage", {"close the gateway"}, id="no salvage"),
+    ],
+)
+def test_what_cannot_be_kept_stops_no_removal(
+    ending: Ending, tmp_path: Path, name: str, step: str, skipped: set[str]
+) -> None:
+    run = active(passing_run(), tmp_path)
+    ending.break_(name, step, GONE)
+    conclude(run.key, gateway=Gateway(ending.steps))
+    assert ending.steps == [one for one in ORDER if one not in skipped]
+    assert again(run).terminal
+
+
+@pytest.mark.parametrize("error", [GONE, OSError(errno.ENOSPC, "full")])
+def test_a_gateway_that_does_not_end_well_stops_no_removal(ending: Ending, tmp_path: Path, error: Exception) -> None:
+    run = active(passing_run(), tmp_path)
+    conclude(run.key, gateway=Gateway(ending.steps, error))
+    assert ending.steps == ORDER and again(run).terminal
+
+
+def test_ow05_what_was_left_behind_makes_no_pass(ending: Ending, tmp_path: Path) -> None:
+    run = active(passing_run(), tmp_path)
+    ending.cleaned = False
+    conclude(run.key, gateway=Gateway(ending.steps))
+    ended = again(run)
+    assert (ended.verdict, ended.cleanup, ended.count_passed) == ("error", Cleanup.FAILED, 3)
+
+
+def test_rs01_a_lost_run_keeps_what_was_graded(ending: Ending, tmp_path: Path) -> None:
+    case = passing_run()
+    case.never_started(2, 3)
+    run = active(case, tmp_path)
+    conclude(run.key, interrupted=True)
+    assert ending.steps == [one if one != "close the gateway" else "keep the ledger" for one in ORDER]
+    ended = again(run)
+    assert (ended.state, ended.verdict) == (RunState.INTERRUPTED, Verdict.ERROR)
+    assert (ended.count_evaluated, ended.count_error, ended.count_cancelled) == (1, 2, 0)
+    codes = list(ended.trials.order_by("ordinal").values_list("failure_code", flat=True))
+    assert codes == ["", "worker_runtime.interrupted", "worker_runtime.interrupted"]
+
+
+def test_concluding_twice_changes_nothing(ending: Ending, tmp_path: Path) -> None:
+    run = active(passing_run(), tmp_path)
+    conclude(run.key, gateway=Gateway(ending.steps))
+    first = again(run)
+    ending.steps.clear()
+    conclude(run.key)
+    assert "ingest" not in ending.steps and "finish" not in ending.steps and "remove" in ending.steps
+    assert (again(run).verdict, again(run).ended_at) == (first.verdict, first.ended_at)
+
+
+def test_a_run_without_a_folder_ends_with_what_it_knew(ending: Ending) -> None:
+    run = run_row()
+    lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+    why = {"stage": "preflight", "class": "worker_runtime", "code": "worker_runtime.disk_full", "detail": "private"}
+    conclude(run.key, secrets=Secrets(failure=why))
+    ended = again(run)
+    assert (ended.state, ended.verdict, ended.cleanup) == ("failed", "error", "clean")
+    assert (ended.failure_code, ended.count_error) == ("worker_runtime.disk_full", 3)
+    assert ending.steps == ["finish"]
+
+
+def test_a_cancelled_run_without_a_folder_is_cancelled(ending: Ending) -> None:
+    run = run_row()
+    lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+    lifecycle.request_cancel(run.pk, user=None)
+    conclude(run.key)
+    assert (again(run).state, again(run).verdict, again(run).count_cancelled) == ("cancelled", "cancelled", 3)
+
+
+def test_a_lost_runs_evidence_is_scrubbed_of_the_credential_that_its_endpoint_names(
+    ending: Ending, tmp_path: Path
+) -> None:
+    """The process that knew the secrets is gone; the credential is read again."""
+    key = tmp_path / "key"
+    key.write_text("sk-sentinel-of-a-lost-run\n")
+    case = passing_run()
+    case.spec["endpoint"]["credential"] = {"kind": "file", "name": str(key)}
+    run = active(case, tmp_path)
+    log = settings.DATA / "runs" / run.key / "trials" / "1" / "harbor.log"
+    log.write_text("said sk-sentinel-of-a-lost-run")
+    conclude(run.key, interrupted=True)
+    assert "sentinel" not in log.read_text()

@@ -1,0 +1,264 @@
+"""The stages of a run come in their order; each failure is written down for what it is; the end always follows."""
+
+import errno
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs import lifecycle
+from runs.containers import EngineError
+from runs.engine import execution
+from runs.engine.assets import AssetError
+from runs.engine.credentials import CredentialError
+from runs.engine.execution import execute
+from runs.engine.folder import RunFolder
+from runs.engine.gateway import GatewayError
+from runs.engine.preflight import PreflightFailed
+from runs.engine.processes import LaunchFailed
+from runs.engine.trials import Reason
+from runs.models import Run
+from runs.ownership import Fenced, Journal
+from tests.evidence.folders import passing_run
+from tests.evidence.rows import run_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TRIALS = ["trial 1", "trial 2", "trial 3"]
+ALL = ["assets", "tasks", "preflight", "credential", "networks", "gateway", "egress", *TRIALS, "conclude"]
+
+
+class Report:
+    """An egress report that passed, unless told otherwise."""
+
+    passed, sentence, detail = True, "", ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"passed": self.passed}
+
+
+class GatewayStandIn:
+    address, url, container = "10.0.0.2", "http://model-gateway:8080/v1", type("Container", (), {"id": "1" * 64})()
+
+    def token(self, ordinal: int) -> str:
+        return f"token-{ordinal}"
+
+
+class World:
+    """The parts that an execution calls. Each notes its turn; `fails` maps a part to what it raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self.before: dict[str, Any] = {}
+        self.secrets: list[str] = []
+        self.failure: dict[str, Any] | None = None
+        self.report = Report()
+        self.told: list[str] = []
+        stands = {
+            "connect": ("engine", None),
+            "load_assets": ("assets", type("A", (), {"harness": type("H", (), {"python": Path("/none")})()})()),
+            "copy_tasks": ("tasks", None),
+            "preflight": ("preflight", []),
+            "read_credential": ("credential", "sk-secret"),
+            "open_networks": ("networks", type("N", (), {"internal": None})()),
+            "start_gateway": ("gateway", GatewayStandIn()),
+            "prove_egress": ("egress", self.report),
+            "write_trial_files": ("files", None),
+        }
+        for name, (part, answer) in stands.items():
+            monkeypatch.setattr(execution, name, self._part(part, answer))
+        world = self
+
+        class Process:
+            """A trial's process that ends by itself, or is stopped by the reason that it is given."""
+
+            def __init__(self, folder: Any, journal: Any, ordinal: int, python: Path) -> None:
+                self.ordinal, self.mono_started = ordinal, 0.0
+
+            def start_early(self) -> None:
+                world.play("launch")
+
+            def go(self, token: str) -> None:
+                self.mono_started = time.monotonic()
+                world.told.append(token)
+                world.play(f"trial {self.ordinal}")
+
+            def watch(self, reason_to_stop: Any, on_event: Any) -> Reason:
+                return reason_to_stop() or Reason()
+
+            def record(self, reason: Reason) -> None:
+                pass
+
+        monkeypatch.setattr(execution, "TrialProcess", Process)
+        monkeypatch.setattr(execution, "conclude", self._conclude)
+
+    def _part(self, part: str, answer: Any) -> Any:
+        def play(*_: Any, **__: Any) -> Any:
+            self.play(part)
+            return answer
+
+        return play
+
+    def play(self, part: str) -> None:
+        if part not in ("engine", "files", "launch"):
+            self.steps.append(part)
+        if part in self.before:
+            self.before[part]()
+        if part in self.fails:
+            raise self.fails[part]
+
+    def _conclude(self, run_id: str, *, secrets: Any, gateway: Any) -> None:
+        self.steps.append("conclude")
+        self.secrets, self.failure = secrets.values, secrets.failure
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def data(settings: Any, tmp_path: Path) -> None:
+    settings.DATA = tmp_path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    case = passing_run()
+    for ordinal, task in enumerate(case.spec["tasks"], 1):
+        task["ordinal"] = ordinal
+    made, _ = run_of(case, tmp_path / "elsewhere")
+    return made
+
+
+def facts(run: Run, tmp_path: Path) -> dict[str, Any]:
+    return RunFolder.of(tmp_path, run.key).read_facts()
+
+
+def test_the_stages_come_in_their_order_and_the_end_follows(world: World, run: Run, tmp_path: Path) -> None:
+    execute(run.key)
+    assert world.steps == ALL
+    assert world.told == ["token-1", "token-2", "token-3"]
+    assert world.secrets == ["sk-secret", "token-1", "token-2", "token-3"]
+    assert facts(run, tmp_path)["failure"] is None and facts(run, tmp_path)["probe"] == {"passed": True}
+
+
+def test_a_run_that_is_not_queued_is_left_alone(world: World, run: Run) -> None:
+    execute(run.key)
+    world.steps.clear()
+    execute(run.key)
+    assert world.steps == []
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "stage", "failure_class", "code"),
+    [
+        ("engine", EngineError("engine_unreachable", "s", "d"), "preflight", "worker_runtime", "engine_unreachable"),
+        ("assets", AssetError("assets.not_prepared", "s", "d"), "preflight", "worker_runtime", "assets.not_prepared"),
+        ("tasks", PreflightFailed("integrity", "bundle.changed", "s"), "preflight", "integrity", "bundle.changed"),
+        ("launch", LaunchFailed("d"), "preflight", "worker_runtime", "launch_failed"),
+        ("preflight", PreflightFailed("worker_runtime", "disk", "s"), "preflight", "worker_runtime", "disk"),
+        ("credential", CredentialError("credential.missing", "s"), "gateway", "worker_runtime", "credential.missing"),
+        ("networks", EngineError("engine_refused", "s", "d"), "gateway", "worker_runtime", "engine_refused"),
+        ("gateway", GatewayError("not_ready", "d"), "gateway", "worker_runtime", "gateway.not_ready"),
+        ("egress", Fenced("fenced", "s", "d"), "probe", "worker_runtime", "fenced"),
+        ("files", OSError(errno.ENOSPC, "full"), "trial", "worker_runtime", "worker_runtime.disk_full"),
+        ("files", OSError(errno.EIO, "broken"), "trial", "worker_runtime", "worker_runtime.files"),
+        ("preflight", KeyError("surprise"), "preflight", "harness", "harness.unexpected"),
+    ],
+)
+def test_a_stage_that_fails_is_written_down_and_nothing_further_starts(
+    world: World, run: Run, tmp_path: Path, part: str, error: Exception, stage: str, failure_class: str, code: str
+) -> None:
+    world.fails[part] = error
+    execute(run.key)
+    failure = facts(run, tmp_path)["failure"]
+    assert (failure["stage"], failure["class"], failure["code"]) == (stage, failure_class, code)
+    assert world.failure == failure
+    place = ALL.index(part) + 1 if part in ALL else len(world.steps) - 1
+    assert world.steps == [*ALL[:place], "conclude"] and "trial 2" not in world.steps
+
+
+def test_a_network_that_is_not_confined_ends_the_run(world: World, run: Run, tmp_path: Path) -> None:
+    world.report.passed, world.report.sentence = False, "It reaches the host."
+    execute(run.key)
+    assert world.steps == [*ALL[: ALL.index("egress") + 1], "conclude"]
+    assert facts(run, tmp_path)["failure"]["code"] == "egress.not_confined"
+
+
+@pytest.mark.parametrize("part", ["tasks", "preflight", "gateway", "egress", "trial 1", "trial 2"])
+def test_jq01_a_cancellation_at_any_point_starts_no_further_stage(
+    world: World, run: Run, tmp_path: Path, part: str
+) -> None:
+    world.before[part] = lambda: lifecycle.request_cancel(run.pk, user=None)
+    execute(run.key)
+    after = {"tasks": "preflight", "networks": "gateway"}.get(part, part)  # a stage that was entered is not cut
+    assert world.steps == [*ALL[: ALL.index(after) + 1], "conclude"]
+    assert facts(run, tmp_path)["failure"] is None
+
+
+def test_jq02_past_the_runs_own_limit_nothing_further_starts(world: World, run: Run, tmp_path: Path) -> None:
+    world.before["trial 1"] = lambda: _age(world)
+    execute(run.key)
+    assert world.steps == [*ALL[: ALL.index("trial 1") + 1], "conclude"]
+    assert facts(run, tmp_path)["deadline"] == "run"
+
+
+def _age(world: World) -> None:
+    execution.ENDING_RESERVE_S, world.reserve = 10_000.0, execution.ENDING_RESERVE_S  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def _same_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "ENDING_RESERVE_S", execution.ENDING_RESERVE_S)
+
+
+def test_a_trial_past_its_limit_does_not_end_the_run(
+    world: World, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Reason] = []
+    record = execution.TrialProcess.record
+    monkeypatch.setattr(
+        execution.TrialProcess, "record", lambda self, reason: seen.append(reason) or record(self, reason)
+    )
+    real = execution.TrialProcess.go
+
+    def late(self: Any, token: str) -> None:
+        real(self, token)
+        self.mono_started -= 10_000 if self.ordinal == 1 else 0
+
+    monkeypatch.setattr(execution.TrialProcess, "go", late)
+    execute(run.key)
+    assert [reason.deadline for reason in seen] == ["trial", None, None]
+    assert world.steps == ALL
+
+
+def test_fs07_a_disk_that_is_full_at_the_first_write_is_said_so(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "create", full)
+    execute(run.key)
+    assert world.steps == ["conclude"]
+    assert world.failure is not None
+    assert (world.failure["class"], world.failure["code"]) == ("worker_runtime", "worker_runtime.disk_full")
+
+
+def test_fs07_a_failure_that_cannot_be_written_down_is_still_handed_to_the_end(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def break_the_disk() -> None:
+        monkeypatch.setattr(RunFolder, "update_facts", full)
+
+    world.before["preflight"] = break_the_disk
+    world.fails["preflight"] = OSError(errno.ENOSPC, "No space left on device")
+    execute(run.key)
+    assert world.steps[-1] == "conclude" and world.failure is not None
+    assert world.failure["code"] == "worker_runtime.disk_full"

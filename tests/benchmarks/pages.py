@@ -25,7 +25,8 @@ def measure() -> Result:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
     print(json.dumps(found), file=sys.stderr)
-    return Result("pages", max(page["p95_ms"] for page in found["pages"].values()), "ms", TARGET_MS)
+    slower = max(found["pages"][name]["p95_ms"] for name in ("runs list", "run page"))
+    return Result("pages", slower, "ms", TARGET_MS)
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -12,10 +10,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs import access, lifecycle, registry, reviewing
+from runs.admin_forms import EndpointForm, ProfileForm
 from runs.cleaning import request_cleanup
-from runs.documents.endpoints import SCHEMA, parse_endpoint
-from runs.documents.problems import DocumentError
-from runs.documents.profiles import load_profile
 from runs.models import (
     AuditEntry,
     Endpoint,
@@ -183,46 +179,6 @@ class TaskBundleAdmin(ReadOnly):
                 self.message_user(request, f"{bundle} is {word}.")
 
 
-class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The parts of a record; the record itself is built and validated as for files and commands."""
-
-    credential_kind = forms.ChoiceField(choices=[("none", "none"), ("env", "environment variable"), ("file", "file")])
-    credential_name = forms.CharField(
-        required=False,
-        max_length=255,
-        help_text="The variable's name or the file's path on the worker; never the value.",
-    )
-    request_timeout_s = forms.IntegerField(
-        initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
-    )
-
-    class Meta:
-        model = Endpoint
-        fields = ("name", "base_url", "model", "served_model", "route", "scripted")
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        kind = cleaned.get("credential_kind")
-        credential = {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
-        record: dict[str, Any] = {
-            "schema": SCHEMA,
-            "credential": credential,
-            "controls": ["max_tokens"],
-            "served_model": cleaned.get("served_model") or None,
-            "request_timeout_s": cleaned.get("request_timeout_s") or 120,
-            **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
-        }
-        try:
-            parse_endpoint(record)
-        except DocumentError as error:
-            raise ValidationError([str(problem) for problem in error.problems]) from error
-        cleaned["record"] = record
-        return cleaned
-
-    def validate_constraints(self) -> None:
-        """The next version is made by the registry, which also takes the former one out of use."""
-
-
 @admin.register(Endpoint)
 class EndpointAdmin(ReadOnly):
     list_display = ("name", "version", "model", "base_url", "route", "active", "scripted", "created_at")
@@ -249,27 +205,6 @@ class EndpointAdmin(ReadOnly):
             return
         hits = [registry.retire_endpoint(endpoint, user=request.user) for endpoint in queryset]
         self.message_user(request, f"{sum(hits)} retired; runs that used them keep their records.")
-
-
-class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A profile is a file; its bytes are kept as they are."""
-
-    file = forms.FileField(help_text="The profile's JSON file, at most 256 KiB.")
-
-    class Meta:
-        model = Profile
-        fields: tuple[str, ...] = ()
-
-    def clean_file(self) -> bytes:
-        upload = self.cleaned_data["file"]
-        if upload.size > 256 * 1024:
-            raise ValidationError("The file is larger than 256 KiB.")
-        data: bytes = upload.read()
-        try:
-            self.instance.content_sha256 = load_profile(data).content_sha256
-        except DocumentError as error:
-            raise ValidationError([str(problem) for problem in error.problems]) from error
-        return data
 
 
 @admin.register(Profile)

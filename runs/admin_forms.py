@@ -1,0 +1,72 @@
+"""How do staff add an endpoint or a profile? Forms that validate with the same functions as files and commands."""
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from runs.documents.endpoints import SCHEMA, parse_endpoint
+from runs.documents.problems import DocumentError
+from runs.documents.profiles import load_profile
+from runs.models import Endpoint, Profile
+
+
+class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The parts of a record; the record itself is built and validated as for files and commands."""
+
+    credential_kind = forms.ChoiceField(choices=[("none", "none"), ("env", "environment variable"), ("file", "file")])
+    credential_name = forms.CharField(
+        required=False,
+        max_length=255,
+        help_text="The variable's name or the file's path on the worker; never the value.",
+    )
+    request_timeout_s = forms.IntegerField(
+        initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
+    )
+
+    class Meta:
+        model = Endpoint
+        fields = ("name", "base_url", "model", "served_model", "route", "scripted")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        kind = cleaned.get("credential_kind")
+        credential = {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
+        record: dict[str, Any] = {
+            "schema": SCHEMA,
+            "credential": credential,
+            "controls": ["max_tokens"],
+            "served_model": cleaned.get("served_model") or None,
+            "request_timeout_s": cleaned.get("request_timeout_s") or 120,
+            **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
+        }
+        try:
+            parse_endpoint(record)
+        except DocumentError as error:
+            raise ValidationError([str(problem) for problem in error.problems]) from error
+        cleaned["record"] = record
+        return cleaned
+
+    def validate_constraints(self) -> None:
+        """The next version is made by the registry, which also takes the former one out of use."""
+
+
+class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A profile is a file; its bytes are kept as they are."""
+
+    file = forms.FileField(help_text="The profile's JSON file, at most 256 KiB.")
+
+    class Meta:
+        model = Profile
+        fields: tuple[str, ...] = ()
+
+    def clean_file(self) -> bytes:
+        upload = self.cleaned_data["file"]
+        if upload.size > 256 * 1024:
+            raise ValidationError("The file is larger than 256 KiB.")
+        data: bytes = upload.read()
+        try:
+            self.instance.content_sha256 = load_profile(data).content_sha256
+        except DocumentError as error:
+            raise ValidationError([str(problem) for problem in error.problems]) from error
+        return data

@@ -419,6 +419,7 @@ def _trial(number: int) -> TrialCase:
         lock=_trial_lock(config),
         job_lock=_job_lock(config),
         job_config=_job_config(config),
+        extra={"config.json": canonical(_job_config(config))},
         kept={
             "agent/mini-swe-agent.trajectory.json": b'{"messages": []}',
             "agent/mini-swe-agent.txt": b"log\n",
@@ -594,7 +595,7 @@ def _trial_lock(config: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in ("task", "trial_name", "trials_dir", "job_id")}
     return {
         "schema_version": 2,
-        "task": {"name": "task", "type": "local", "digest": "sha256:" + "8" * 64},
+        "task": {"name": "task", "type": "local", "digest": "sha256:" + "8" * 64, "path": config["task"]["path"]},
         **copy.deepcopy(kept),
         "verifier": {**config["verifier"], "environment_mode": "separate"},
     }

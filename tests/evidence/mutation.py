@@ -20,7 +20,7 @@ TARGETS = {
     "evidence.classify": ["test_precedence.py"],
     "evidence.verdict": ["test_verdict.py"],
     "evidence.rewards": ["test_classification.py", "-k", "not real_run"],
-    "evidence.endpoint": ["test_classification.py", "-k", "not real_run"],
+    "evidence.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
     "evidence.deadlines": ["test_classification.py", "-k", "not real_run"],
     "evidence.trouble": ["test_classification.py", "-k", "not real_run"],
 }

@@ -30,6 +30,8 @@ def test_a_corrupted_trial_gets_its_documented_code_and_never_a_grade(variant: V
 @pytest.mark.parametrize("variant", GRADED, ids=lambda variant: variant.id)
 def test_a_proved_grade_counts_as_it_stands(variant: Variant, tmp_path: Path) -> None:
     assert code_of(variant, tmp_path, lambda: passing_run(2)) == variant.code
+    reward = read_run(tmp_path / "run").trials[0].reward.state.value_or_none
+    assert reward == (1 if variant.code == "passed.reward_1" else 0)
 
 
 @pytest.mark.parametrize("variant", [*WRONG, *GRADED], ids=lambda variant: variant.id)

@@ -5,7 +5,8 @@ import os
 import sys
 
 if sys.version_info < (3, 12):  # noqa: UP036 - a person may start it with an older interpreter
-    sys.exit("benchsite needs Python 3.12 or newer; run script/test or script/demo, which find one.")
+    sys.stderr.write("benchsite needs Python 3.12 or newer; run script/test or script/demo, which find one.\n")
+    sys.exit(3)  # Exit.BLOCKED: something is missing
 
 from django.core.management import execute_from_command_line
 

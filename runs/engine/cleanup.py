@@ -1,6 +1,7 @@
 """How does a run end with nothing left behind? Fence, stop, reconcile, verify, report (design 3.10, 4)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +76,9 @@ def close(journal: Journal, reason: str) -> Closed:
         # Also those that recorded themselves while the fence was being written.
         later = _stop_processes(journal)
     except (JournalError, OSError) as error:
+        # A fence that cannot be written, on a full disk for example, lets nothing go on running.
+        with suppress(JournalError, OSError):
+            stopped += _stop_processes(journal)
         return Closed(stopped, (_code(error),))
     return Closed(stopped + later[len(stopped) :])
 

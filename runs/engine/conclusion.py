@@ -84,8 +84,9 @@ def _secrets_of_a_lost_run(run_id: str) -> Secrets:
     """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
     secrets = Secrets()
     try:
-        spec = load_object(patiently(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get).encode())
-        secrets.add(read_credential(dict(spec)["endpoint"]["credential"]))
+        stored = patiently(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
+        spec: dict[str, Any] = dict(load_object(stored.encode()))
+        secrets.add(read_credential(spec["endpoint"]["credential"]))
     except (CredentialError, DocumentError, KeyError) as error:
         log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
     return secrets

@@ -128,9 +128,20 @@ class SiteCommand(BaseCommand):
         """Do it, print to ``self.output``, return the exit code."""
         raise NotImplementedError
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Django's own checks before a command use the database too."""
+        try:
+            return super().execute(*args, **options)
+        except (OperationalError, ProgrammingError) as error:
+            self.output = self._printer(options)
+            sys.exit(int(self._without_tables(error)))
+
+    def _printer(self, options: dict[str, Any]) -> Printer:
         out, err = getattr(self.stdout, "_out", self.stdout), getattr(self.stderr, "_out", self.stderr)
-        self.output = Printer(out, err, as_json=options["json"])
+        return Printer(out, err, as_json=options["json"])
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.output = self._printer(options)
         try:
             code = self.act(self.user_of(options), options)
         except (Refusal, DocumentError, IllegalMove, PermissionDenied) as error:
@@ -145,7 +156,7 @@ class SiteCommand(BaseCommand):
 
     def _without_tables(self, error: Exception) -> Exit:
         """A database that was never migrated, or cannot be reached, is no reason for a traceback."""
-        sentence = "The database cannot be used. Is it running, and did you run manage.py migrate?"
+        sentence = "The database cannot be used. Is it running, is its disk full, and did you run manage.py migrate?"
         self.output.error("database.unusable", f"{sentence} ({error})", Exit.ERROR, {})
         return Exit.ERROR
 

@@ -29,6 +29,7 @@ class Gate:
     stage: Stage
     key: str
     base_url: str
+    worker: int
 
     def start(self, alias: str, *tasks: str) -> str:
         return self.site.start(alias, *tasks)
@@ -53,8 +54,8 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         stage.plays = _plays(base_url)
         for alias in (HANG, HOSTILE, FAILING):
             prepared.register(record(alias, base_url, str(key_file)))
-        with prepared.worker():
-            yield Gate(prepared, stage, key, base_url)
+        with prepared.worker() as worker:
+            yield Gate(prepared, stage, key, base_url, worker)
 
 
 def _plays(base_url: str) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CancelledRun:
     """The run that was cancelled while its second agent waited: looked at while it lived, and after."""
 
@@ -90,6 +91,7 @@ class CancelledRun:
     after: After
     run: dict[str, Any]
     told: str
+    worker_alive: bool
 
 
 @pytest.fixture(scope="session")
@@ -99,10 +101,11 @@ def cancelled(gate: Gate) -> CancelledRun:
     live = look_live(gate.site, run)
     gate.site.done("cancel", run)
     document = gate.site.ended(run)
-    return CancelledRun(live, look_after(gate.site, run), document, gate.stage.said(HANG, "ledger-totals"))
+    alive = Path(f"/proc/{gate.worker}").exists()
+    return CancelledRun(live, look_after(gate.site, run), document, gate.stage.printed(HANG, "ledger-totals"), alive)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EndedRun:
     """A run that ended by itself: its document, its folder, and what its agents told the endpoint."""
 

@@ -1,6 +1,7 @@
 """Everything that can be seen of a run from outside: engine, processes, files, database, queue."""
 
 import json
+import socket
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ import redis
 from runs.containers import connect
 from runs.ownership import Journal, Role, Stage
 from tests.engine.site import GateSite
+from tests.gateway.test_container import routes_to
 
+GATEWAY_PORT = 8080
 TMPFS = ("app", "logs", "root", "tests", "tmp", "dev/shm")
 # What a container's own files say, those in memory and those of its processes.
 READ_PROCESSES = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null"
 READ_FILES = f"tar -C / -cf - {' '.join(TMPFS)} etc 2>/dev/null"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Live:
     """A run while its second agent waits for an answer."""
 
@@ -32,6 +35,7 @@ class Live:
     engine_logs: bytes
     processes: dict[int, bytes]
     stores: dict[str, bytes]
+    gateway_reached: dict[str, bool]
 
     @property
     def agent(self) -> dict[str, Any]:
@@ -42,7 +46,7 @@ class Live:
         return self.containers["verifier"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class After:
     """The same run when it has ended."""
 
@@ -67,7 +71,25 @@ def look_live(site: GateSite, run: str) -> Live:
             engine_logs=b"".join(api.logs(one) for one in ids.values()),
             processes=dict(processes()),
             stores=dict(stores(site)),
+            gateway_reached={
+                one: reaches(one, GATEWAY_PORT) for one in _addresses(api.inspect_container(ids["gateway"]))
+            },
         )
+
+
+def reaches(address: str, port: int) -> bool:
+    """Does this machine itself get a connection?"""
+    try:
+        socket.create_connection((address, port), 1.5).close()
+    except OSError:
+        return False
+    return True
+
+
+def _addresses(container: dict[str, Any]) -> list[str]:
+    """Those to which this host has a route of its own: others would be looked for outside this machine."""
+    legs = container["NetworkSettings"]["Networks"].values()
+    return [str(leg["IPAddress"]) for leg in legs if routes_to(leg["IPAddress"])]
 
 
 def _run_in(api: Any, container: str, line: str) -> bytes:

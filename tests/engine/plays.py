@@ -32,9 +32,10 @@ class Stage:
             return _renamed(answer_to({**request, "model": ALIAS_PREFIX + part}), alias)
         return Answer(200, completion(alias, part[min(spoken(messages), len(part) - 1)], messages))
 
-    def said(self, alias: str, task: str) -> str:
-        """Everything that the agent last told the endpoint of this task, commands' output included."""
-        return json.dumps(self.heard[alias, task])
+    def printed(self, alias: str, task: str) -> str:
+        """What the agent's commands printed, as it told the endpoint."""
+        told = [message["content"] for message in self.heard[alias, task] if message["role"] == "tool"]
+        return "\n".join(json.loads(content)["output"] for content in told)
 
 
 def _renamed(answer: Answer, alias: str) -> Answer:

@@ -85,9 +85,11 @@ class GateSite:
 
     def value(self, query: str, *values: object) -> Any:
         """The first column of the first row of a query on the site's own database, or None."""
+        return next(iter(self.values(query, *values)), None)
+
+    def values(self, query: str, *values: object) -> list[Any]:
         with closing(sqlite3.connect(f"file:{self.data}/benchsite.sqlite3?mode=ro", uri=True, timeout=20)) as database:
-            row = database.execute(query, values).fetchone()
-        return None if row is None else row[0]
+            return [row[0] for row in database.execute(query, values)]
 
     def change(self, query: str, *values: object) -> None:
         with closing(sqlite3.connect(self.data / "benchsite.sqlite3", timeout=20)) as database, database:

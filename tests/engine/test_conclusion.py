@@ -12,9 +12,11 @@ from django.conf import settings
 from runs import lifecycle
 from runs.containers import CleanupReport, EngineError
 from runs.engine import conclusion
-from runs.engine.cleanup import CleanupResult, Closed
+from runs.engine.cleanup import CleanupResult, Closed, close
 from runs.engine.conclusion import Secrets, conclude
+from runs.engine.processes import launch
 from runs.models import Cleanup, Run, RunState, Verdict
+from runs.ownership import Journal
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process, run_row
@@ -195,3 +197,23 @@ def test_a_lost_runs_evidence_is_scrubbed_of_the_credential_that_its_endpoint_na
     log.write_text("said sk-sentinel-of-a-lost-run")
     conclude(run.key, interrupted=True)
     assert "sentinel" not in log.read_text()
+
+
+def test_fs07_a_fence_that_cannot_be_written_leaves_no_process_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.create(tmp_path / "run", run_id="0" * 32)
+    with (tmp_path / "log").open("wb") as output:
+        child = launch(
+            ["/bin/sleep", "60"], owner=journal.read().owner, environment={}, directory=tmp_path, output=output
+        )
+    journal.record_process(child.identity, trial=1)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "fence", full)
+    closed = close(journal, "ended")
+    assert closed.problems == ("os_OSError",) and not closed.clean
+    assert [report.outcome.gone for report in closed.stopped] == [True]
+    assert child.process.wait(5) != 0

@@ -21,7 +21,7 @@ def lines_of(events: list[dict[str, Any]]) -> bytes:
 def test_however_the_writes_are_cut_every_event_comes_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, events: list[dict[str, Any]], cuts: list[int]
 ) -> None:
-    content, path = lines_of(events), tmp_path_factory.mktemp("tail") / "observed.jsonl"
+    content, path = lines_of(events), tmp_path_factory.getbasetemp() / "observed.jsonl"
     tail, seen = ObservedTail(path), []
     for end in [*sorted(cuts), len(content)]:
         path.write_bytes(content[:end])

@@ -189,6 +189,7 @@ _WORKER = _errors(
     "Look at the worker and its engine, then start a new run.",
     {
         "interrupted": ("Interrupted", "The worker was interrupted while this trial was open."),
+        "host_lost": ("Host lost", "The run's host was declared lost by an operator while this trial was open."),
         "process_lost": (
             "Harness process lost",
             "The harness process ended by a signal that we did not send.",

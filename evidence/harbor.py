@@ -5,6 +5,7 @@ while agreement proves nothing (Harbor reports a reward for an agent that never 
 Harbor 0.22.0: trial lock schema 2, job lock schema 3, a trial result without a schema version.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from uuid import UUID
 from evidence.checks import Check, at, equal, mapping, one_of, same_number
 from evidence.clocks import Interval
 from evidence.folder import FileState, Folder
+from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
 from evidence.strict_json import JsonProblem, load_object
 
 MAX_RESULT_BYTES = 4 * 1024 * 1024
@@ -52,6 +54,7 @@ class HarborFacts:
     usage: dict[str, Any]
     reported_rewards: dict[str, Any] | None
     documents: tuple[Document, ...]
+    not_taken_over: tuple[str, ...] = ()
 
     @property
     def unsupported(self) -> bool:
@@ -78,7 +81,34 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
         usage=mapping(at(result.content, "agent_result")),
         reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
         documents=(_without_unknown_version(result), *documents[1:]),
+        not_taken_over=tuple(_not_taken_over(folder, base, spec, trial_lock, job_lock, job_config)),
     )
+
+
+def _not_taken_over(
+    folder: Folder,
+    base: str,
+    spec: dict[str, Any],
+    trial_lock: Document | None,
+    job_lock: Document,
+    job_config: Document,
+) -> Iterator[str]:
+    """The places where what Harbor recorded is not what it was told: it ignores keys that it does not know."""
+    asked = _document(folder, f"{base.rpartition('/')[0]}/config.json")
+    if asked.state != "ok":
+        yield "config.json"
+        return
+    version = str(at(spec, "harness", "harbor"))
+    try:
+        if job_config.state == "ok":
+            yield from (found.path for found in config_differences(asked.content, job_config.content))
+        if job_lock.state == "ok":
+            found_in_lock = lock_differences(asked.content, job_lock.content, harbor_version=version)
+            yield from (found.path for found in found_in_lock)
+        if trial_lock is not None and trial_lock.state == "ok":
+            yield from (found.path for found in trial_lock_differences(asked.content, trial_lock.content))
+    except (KeyError, IndexError, TypeError, AttributeError):
+        yield "config.json"  # what it was told does not have the form that we write
 
 
 def _document(folder: Folder, path: str) -> Document:

@@ -101,6 +101,8 @@ def harness_trouble(
     state = files.harbor.result.state
     if files.harbor.unsupported:
         return Trouble("harness.result_unsupported")
+    if files.harbor.not_taken_over:
+        return Trouble("harness.config_differs", ", ".join(files.harbor.not_taken_over)[:200])
     if state != "ok":
         code = "no_result" if state == "missing" else "result_unreadable"
         return None if limit_hit else Trouble(f"harness.{code}", files.harbor.result.reason)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -22,22 +23,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if MARK in item.keywords or "browser" in item.keywords:
+        if is_gate(item):
             item.add_marker(pytest.mark.xdist_group("real-parts"))  # two cores: real parts run one after another
     if config.getoption(GATE):
         return
     skip = pytest.mark.skip(reason=f"needs the real engine and Harbor: run with {GATE}")
     for item in items:
-        if MARK in item.keywords:
+        if is_gate(item):
             item.add_marker(skip)
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A gate whose tests were all skipped proves nothing, so it fails."""
-    if not session.config.getoption(GATE) or hasattr(session.config, "workerinput"):
-        return
-    gate = [item for item in session.items if MARK in item.keywords]
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    skipped = {report.nodeid for report in reporter.stats.get("skipped", [])} if reporter else set()
-    if gate and all(item.nodeid in skipped for item in gate):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In the gate a missing asset or capability is a failure: a gate that skips itself proves nothing."""
+    report = yield
+    if report.skipped and is_gate(item) and item.config.getoption(GATE):
+        report.outcome = "failed"
+        report.longrepr = f"a test of the gate was skipped: {report.longrepr}"
+    return report
+
+
+def is_gate(item: pytest.Item) -> bool:
+    return MARK in item.keywords or "browser" in item.keywords

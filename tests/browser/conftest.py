@@ -23,7 +23,7 @@ ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # playwright keeps a loop running, in which no other module could run its own
 def chromium() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.skip("no Chromium on this machine")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from evidence.codes import BADGES, CODES
+from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
 from evidence.models import READABLE, ArtifactState
 from runs.access import Role
 from runs.engine import capabilities, egress, gateway
 from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements
-from runs.engine.harbor_applied import config_differences, lock_differences, trial_lock_differences
 from runs.management.output import Exit
 from runs.models import Cleanup, Verdict
 from runs.preview_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS

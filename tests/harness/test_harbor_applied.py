@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.harbor_applied import (
+from evidence.harbor_applied import (
     Difference,
     config_differences,
     lock_differences,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runs.engine.harbor_config import API_KEY
+API_KEY = "OPENAI_API_KEY"
 
 # Harbor prints this much of a sensitive value into its own files.
 MASK_HEAD, MASK_TAIL = 4, 3

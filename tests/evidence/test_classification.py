@@ -9,7 +9,7 @@ from evidence.classify import classify_trial
 from evidence.codes import CODES, Bucket
 from evidence.results import read_run
 from tests.evidence.folders import RunCase, load_run, passing_run
-from tests.evidence.variants import GRADED, WRONG, Variant
+from tests.evidence.variants import GRADED, WRONG, Variant, late_deadline
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 
@@ -53,6 +53,24 @@ def test_the_real_run_passes_as_it_was_stored() -> None:
     facts = read_run(REAL)
     assert [classify_trial(trial).code for trial in facts.trials] == ["passed.reward_1"] * 3
     assert [check.name for trial in facts.trials for check in trial.checks if not check.ok] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("trial", "600 s"), ("run", "1800 s"), ("verifier", "60 s"), ("set-up", "60 s"), ("environment", "30 s")],
+)
+def test_a_time_limit_says_which_limit_it_was(name: str, limit: str, tmp_path: Path) -> None:
+    """CL28: the limit's value is shown."""
+    run = passing_run(2)
+    next(variant for variant in WRONG if variant.name == name).change(run)
+    assert limit in classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).sentence
+
+
+@pytest.mark.parametrize("phase", ["trial", "run"])
+def test_a_limit_after_the_grade_is_a_badge(phase: str, tmp_path: Path) -> None:
+    run = passing_run(1)
+    late_deadline(phase)(run)
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).badges == ("late_deadline",)
 
 
 def test_there_are_at_least_300_corrupted_variants() -> None:

@@ -628,6 +628,16 @@ def run_deadline(run: RunCase) -> None:
     run.trial.supervision["deadline"] = "run"
 
 
+def late_deadline(phase: str) -> Change:
+    """The supervisor stopped a process that hung after its trial was graded."""
+
+    def change(run: RunCase) -> None:
+        assert run.trial.supervision is not None
+        run.trial.supervision.update(deadline=phase, exit_code=None, signal=15)
+
+    return change
+
+
 LIMITS = [
     Variant("verifier", "incomplete.verifier_deadline", verifier_timed_out, "CL01"),
     Variant("agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL04"),
@@ -850,6 +860,8 @@ GRADED = [
     Variant("agent logs refused", "passed.reward_1", refuse("agent_logs", "refused")),
     Variant("agent logs absent", "passed.reward_1", refuse("agent_logs", "source_absent")),
     Variant("cancel after the grade", "passed.reward_1", cancel(30)),
+    Variant("trial's limit after the grade", "passed.reward_1", late_deadline("trial")),
+    Variant("run's limit after the grade", "passed.reward_1", late_deadline("run")),
     Variant("Harbor says reward 0", "passed.reward_1", result(verifier_result={"rewards": {"reward": 0}})),
     Variant("interrupted afterwards", "passed.reward_1", run_record(interrupted=True), "RS01"),
     Variant("naive times", "passed.reward_1", result(started_at="2026-06-17T04:23:38.642104"), "RS11"),

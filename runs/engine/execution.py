@@ -169,6 +169,7 @@ class Execution:
             self._networks = networks
             plan = GatewayPlan.from_spec(self.spec)
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
+            self.secrets.add(self.gateway.run_key.hex())
             self.secrets.add(*(self.gateway.token(task["ordinal"]) for task in self.spec["tasks"]))
             self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
 

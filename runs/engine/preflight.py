@@ -16,6 +16,7 @@ from runs.engine.capabilities import capability_digest, capability_report
 from runs.engine.folder import RunFolder, copy_task, free_bytes
 from runs.models import TaskBundle
 from runs.ownership import Journal
+from runs.preview_checks import OPTIONAL_LIMITS
 
 MIB = 1024 * 1024
 # A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
@@ -108,7 +109,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
     """The environment that runs Harbor: every byte of its tree against its lock, and the lock against the spec."""
     problems = verify_harness(assets.harness)
     for problem in problems:
-        yield Check("harness", False, problem.code, problem.sentence, "Run: manage.py prepare")
+        yield Check("harness", False, problem.code, problem.sentence)
     if not problems:
         yield Check("harness", True, "harness.intact", "every file of the harness environment is the locked one")
     if spec is not None and spec["harness"]["lock_sha256"] != assets.harness.lock_sha256:
@@ -125,7 +126,7 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | N
     """The images of the lock are in the engine with their layers, and are those of the spec."""
     problems = verify_images(api, assets.images)
     for problem in problems:
-        yield Check("images", False, problem.code, problem.sentence, "Run: manage.py prepare")
+        yield Check("images", False, problem.code, problem.sentence)
     if not problems:
         yield Check("images", True, "images.locked", "agent, verifier and gateway images are the locked ones")
     locked = {image.role: image.id for image in assets.images.images}
@@ -186,7 +187,8 @@ def report_checks(report: dict[str, Any]) -> Iterator[Check]:
         code = "limit.enforced" if limit["enforced"] else f"limit.{limit['name']}_not_enforced"
         remedy = "" if limit["enforced"] else "Use a worker whose engine and kernel enforce it."
         detail = f"{limit['name']} by {limit['mechanism']}: {limit['detail']}"
-        yield Check(f"limit_{limit['name']}", limit["enforced"], code, detail, remedy)
+        required = limit["name"] not in OPTIONAL_LIMITS
+        yield Check(f"limit_{limit['name']}", limit["enforced"], code, detail, remedy, required)
     yield Check(
         "network_namespace",
         report["network_namespace"],

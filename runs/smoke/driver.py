@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from benchsite import embedded_redis
 from runs import lifecycle, preview, registry, starting
 from runs.containers import connect, still_present
 from runs.engine.folder import RunFolder
@@ -51,6 +52,8 @@ def worker_running() -> Iterator[None]:
             yield
         finally:
             process.terminate()
+            process.wait()
+            embedded_redis.stop()  # nothing of ours stays; whoever needs the queue next starts it again
 
 
 def _worker_alive() -> bool:

@@ -17,7 +17,7 @@ from runs.containers import connect, still_present
 from runs.engine.folder import RunFolder
 from runs.engine.trials import ObservedTail
 from runs.models import Run, Trial, Worker
-from runs.ownership import Journal
+from runs.ownership import Journal, process_identity
 from runs.refusals import Refusal
 from runs.scripted.scripts import Mode
 from runs.smoke.endpoint import ScriptedEndpoint
@@ -57,8 +57,12 @@ def worker_running() -> Iterator[None]:
 
 
 def _worker_alive() -> bool:
-    worker = Worker.objects.filter(name=settings.WORKER_NAME).first()
-    return worker is not None and worker.alive and worker.pid is not None
+    """Whether the process that the worker's row names still runs here; a fresh heartbeat alone may be a dead one's."""
+    worker = Worker.objects.filter(name=settings.WORKER_NAME, pid__isnull=False, draining=False).first()
+    if worker is None or worker.pid is None:
+        return False
+    seen = process_identity(worker.pid)
+    return seen is not None and (seen.start_ticks, seen.boot_id) == (worker.start_ticks, worker.boot_id)
 
 
 def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:

@@ -45,16 +45,6 @@ class Secrets:
     def add(self, *values: str | None) -> None:
         self.values += [value for value in values if value]
 
-    @classmethod
-    def found_again(cls, spec: dict[str, Any]) -> "Secrets":
-        """What recovery can still know of a lost run's secrets: the endpoint's credential, if it can be read."""
-        secrets = cls()
-        try:
-            secrets.add(read_credential(spec["endpoint"]["credential"]))
-        except CredentialError:
-            log.warning("the credential cannot be read any more, so evidence is not scrubbed of it")
-        return secrets
-
 
 def conclude(
     run_id: str,
@@ -100,10 +90,6 @@ def _secrets_of_a_lost_run(run_id: str) -> Secrets:
     except (CredentialError, DocumentError, KeyError) as error:
         log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
     return secrets
-
-
-def _spec_of(run_id: str) -> dict[str, Any]:
-    return dict(load_object(patiently(Run.objects.filter(pk=run_id).values_list("spec", flat=True).get).encode()))
 
 
 def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:

@@ -97,7 +97,9 @@ class CancelledRun:
 @pytest.fixture(scope="session")
 def cancelled(gate: Gate) -> CancelledRun:
     run = gate.start(HANG, "ledger-totals", "config-merge")
-    wait_until(lambda: (HANG, "config-merge") in gate.stage.heard or gate.site.status(run)["verdict"])
+    ended = "select verdict from runs_run where id = ?"
+    wait_until(lambda: (HANG, "config-merge") in gate.stage.heard or gate.site.value(ended, run))
+    assert gate.site.value(ended, run) is None, gate.site.status(run)
     live = look_live(gate.site, run)
     gate.site.done("cancel", run)
     document = gate.site.ended(run)

@@ -41,6 +41,8 @@ class Report:
 class GatewayStandIn:
     address, url, container = "10.0.0.2", "http://model-gateway:8080/v1", type("Container", (), {"id": "1" * 64})()
 
+    run_key = b"run-key"
+
     def token(self, ordinal: int) -> str:
         return f"token-{ordinal}"
 
@@ -141,7 +143,7 @@ def test_the_stages_come_in_their_order_and_the_end_follows(world: World, run: R
     execute(run.key)
     assert world.steps == ALL
     assert world.told == ["token-1", "token-2", "token-3"]
-    assert world.secrets == ["sk-secret", "token-1", "token-2", "token-3"]
+    assert world.secrets == ["sk-secret", b"run-key".hex(), "token-1", "token-2", "token-3"]
     assert facts(run, tmp_path)["failure"] is None and facts(run, tmp_path)["probe"] == {"passed": True}
 
 
@@ -199,10 +201,11 @@ def test_jq01_a_cancellation_at_any_point_starts_no_further_stage(
     assert facts(run, tmp_path)["failure"] is None
 
 
-def test_jq02_past_the_runs_own_limit_nothing_further_starts(world: World, run: Run, tmp_path: Path) -> None:
-    world.before["trial 1"] = lambda: _age(world)
+@pytest.mark.parametrize("part", ["egress", "trial 1", "trial 3"])
+def test_jq02_past_the_runs_own_limit_nothing_further_starts(world: World, run: Run, tmp_path: Path, part: str) -> None:
+    world.before[part] = lambda: _age(world)
     execute(run.key)
-    assert world.steps == [*ALL[: ALL.index("trial 1") + 1], "conclude"]
+    assert world.steps == [*ALL[: ALL.index(part) + 1], "conclude"]
     assert facts(run, tmp_path)["deadline"] == "run"
 
 

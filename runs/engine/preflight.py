@@ -8,7 +8,6 @@ from typing import Any
 
 import docker
 
-from runs.containers import EngineError
 from runs.documents.bundles import load_manifest, verify_task
 from runs.documents.packaged import packaged_folder
 from runs.engine.assets import Assets, verify_harness, verify_images
@@ -199,7 +198,3 @@ def report_checks(report: dict[str, Any]) -> Iterator[Check]:
         "Run the worker as root to have it.",
         required=False,
     )
-
-
-def engine_problem(error: EngineError) -> Check:
-    return Check("engine", False, error.code, error.sentence, "Start Docker Engine on the worker.")

@@ -1,0 +1,52 @@
+"""A harness that is killed while its agent works: what it left is salvaged, removed, and named for what it is."""
+
+import os
+import signal
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.ownership import Journal, Stage
+from tests.engine.conftest import KILLED, EndedRun, Gate
+from tests.engine.looking import After, look_after
+from tests.engine.site import wait_until
+
+pytestmark = pytest.mark.harbor_compatibility
+
+
+@pytest.fixture(scope="module")
+def killed(gate: Gate) -> tuple[EndedRun, After]:
+    run = gate.start(KILLED, "config-merge")
+    wait_until(lambda: (KILLED, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
+    (harness,) = [one.identity for one in Journal(gate.site.run_folder(run)).read().processes]
+    os.kill(harness.pid, signal.SIGKILL)
+    document = gate.site.ended(run)
+    return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
+
+
+ENDED = "select verdict from runs_run where id = ?"
+
+
+def test_ow01_its_containers_are_found_by_their_journal_and_removed(killed: tuple[EndedRun, After]) -> None:
+    run, after = killed
+    assert run.run["cleanup"] == "clean"
+    assert after.containers_left == after.networks_left == []
+    assert {resource.stage for resource in after.journal.resources} == {Stage.REMOVED}
+    assert [pid for pid, seen in after.processes.items() if run.run["run"].encode() in seen] == []
+
+
+def test_the_agents_logs_are_salvaged_before_its_container_is_removed(killed: tuple[EndedRun, After]) -> None:
+    run, _ = killed
+    (salvaged,) = (run.folder / "trials" / "1" / "salvaged").iterdir()
+    assert salvaged.name == "agent-logs.tar"
+    with tarfile.open(salvaged) as logs:
+        assert "mini-swe-agent.txt" in {Path(name).name for name in logs.getnames()}
+
+
+def test_it_is_not_evaluated_and_says_that_its_harness_was_killed(killed: tuple[EndedRun, After]) -> None:
+    trial: dict[str, Any] = killed[0].trial(1)
+    assert (trial["bucket"], trial["reward"]) == ("error", None)
+    assert trial["class"] in ("harness", "worker_runtime") and trial["code"].startswith(trial["class"])
+    assert (killed[0].run["verdict"], killed[0].run["exit_code"]) == ("error", 4)

@@ -1,0 +1,129 @@
+"""What a claimed run is checked for again: the first required check that fails ends it, with its class and remedy."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runs.engine import preflight as module
+from runs.engine.assets import Problem
+from runs.engine.capabilities import capability_digest
+from runs.engine.folder import RunFolder
+from runs.engine.preflight import DISK_NEEDED_BYTES, Check, PreflightFailed, preflight
+from tests.runs.sites import REPORT
+
+IMAGES = {role: f"sha256:{digit * 64}" for role, digit in (("agent", "4"), ("verifier", "5"), ("gateway", "6"))}
+
+
+class World:
+    """A worker on which every check holds, until a test changes something."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+        self.report: dict[str, Any] = dict(REPORT)
+        self.harness: list[Problem] = []
+        self.images: list[Problem] = []
+        self.free = DISK_NEEDED_BYTES
+        self.path = path
+        self.spec: dict[str, Any] = {
+            "harness": {"lock_sha256": "1" * 64},
+            "images": dict(IMAGES),
+            "worker": {"capability_sha256": capability_digest(REPORT)},
+        }
+        monkeypatch.setattr(module, "verify_harness", lambda _: self.harness)
+        monkeypatch.setattr(module, "verify_images", lambda *_: self.images)
+        monkeypatch.setattr(module, "free_bytes", lambda _: self.free)
+        monkeypatch.setattr(module, "capability_report", lambda **_: self.report)
+
+    def check(self) -> list[Check]:
+        locked = [SimpleNamespace(role=role, id=image) for role, image in IMAGES.items()]
+        images = SimpleNamespace(images=locked, verifier=SimpleNamespace(id=IMAGES["verifier"]))
+        assets: Any = SimpleNamespace(harness=SimpleNamespace(lock_sha256="1" * 64), images=images, digests=dict)
+        nothing: Any = None
+        return preflight(self.spec, assets, nothing, nothing, RunFolder(self.path), "local")
+
+    def limit(self, name: str, **changes: Any) -> None:
+        limits = [{**one, **(changes if one["name"] == name else {})} for one in REPORT["limits"]]
+        self.report = {**REPORT, "limits": limits}
+        self.spec["worker"]["capability_sha256"] = capability_digest(self.report)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    return World(monkeypatch, tmp_path)
+
+
+def refusal(world: World) -> PreflightFailed:
+    with pytest.raises(PreflightFailed) as caught:
+        world.check()
+    return caught.value
+
+
+def test_on_a_worker_that_is_as_previewed_everything_holds(world: World) -> None:
+    checks = world.check()
+    assert all(check.passed for check in checks)
+    assert {"harness", "images", "disk", "engine", "worker", "limit_memory"} <= {check.name for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("code", "failure_class"),
+    [
+        ("harness.bytecode_tampered", "integrity"),
+        ("harness.file_changed", "integrity"),
+        ("harness.missing", "worker_runtime"),
+    ],
+)
+def test_a_harness_that_is_not_the_locked_one_ends_the_run(world: World, code: str, failure_class: str) -> None:
+    world.harness = [Problem(code, "A file is not the locked one. Run: manage.py prepare")]
+    failed = refusal(world)
+    assert (failed.code, failed.failure_class) == (code, failure_class)
+    assert "manage.py prepare" in failed.sentence
+
+
+def test_an_image_that_is_gone_ends_the_run(world: World) -> None:
+    world.images = [Problem("image.missing", "The agent image is gone. Run: manage.py prepare")]
+    assert (refusal(world).code, refusal(world).failure_class) == ("image.missing", "worker_runtime")
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "code"),
+    [
+        ("harness", "lock_sha256", "harness.lock_changed"),
+        ("images", "agent", "image.spec_mismatch"),
+        ("worker", "capability_sha256", "worker.changed"),
+    ],
+)
+def test_what_is_not_as_previewed_is_an_integrity_failure(world: World, place: str, key: str, code: str) -> None:
+    world.spec[place][key] = "sha256:" + "9" * 64
+    failed = refusal(world)
+    assert (failed.code, failed.failure_class) == (code, "integrity") and "Preview again." in failed.sentence
+
+
+@pytest.mark.parametrize("name", ["memory", "pids", "storage", "no_network", "capabilities"])
+def test_a_limit_that_is_not_enforced_ends_the_run(world: World, name: str) -> None:
+    world.limit(name, enforced=False)
+    failed = refusal(world)
+    assert failed.code == f"limit.{name}_not_enforced" and "Use a worker" in failed.sentence
+
+
+def test_what_may_be_accepted_in_a_preview_ends_no_run(world: World) -> None:
+    world.limit("core", enforced=False)
+    assert [check.name for check in world.check() if not check.passed] == ["limit_core"]
+
+
+def test_a_limit_that_was_not_proved_is_another_worker_than_the_previewed(world: World) -> None:
+    world.report = {**REPORT, "limits": [one for one in REPORT["limits"] if one["name"] != "memory"]}
+    assert refusal(world).code == "worker.changed"
+
+
+def test_without_an_engine_the_remedy_is_said(world: World) -> None:
+    problem = {"code": "engine_unreachable", "sentence": "The engine does not answer."}
+    world.report = {**REPORT, "engine": None, "engine_problem": problem}
+    assert refusal(world).sentence == "The engine does not answer. Start Docker Engine on the worker."
+
+
+def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> None:
+    world.free = DISK_NEEDED_BYTES - 1
+    failed = refusal(world)
+    assert (failed.code, failed.failure_class) == ("worker.disk_full", "worker_runtime")
+    assert failed.sentence.endswith("Free space where BENCHSITE_DATA lies.")

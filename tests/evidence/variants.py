@@ -581,8 +581,11 @@ def timed_out(purpose: str, name: str) -> Change:
     return change
 
 
-def aborted_at_limit(purpose: str, seconds: float) -> Change:
+def aborted(purpose: str, before_limit_s: float) -> Change:
+    """Harbor cut a command off by itself, so long before the limit of its phase."""
+
     def change(run: RunCase) -> None:
+        seconds = run.spec["limits"][f"{purpose}_s"] - before_limit_s
         run.trial.event("exec", purpose=purpose).update(exit_code=None, duration_s=seconds)
         run.trial.result["exception_info"] = exception("TimeoutError")
 
@@ -596,12 +599,44 @@ def verifier_timed_out(run: RunCase) -> None:
     run.trial.result["verifier_result"] = None
 
 
-def slow_environment(run: RunCase) -> None:
-    run.trial.events = []
-    run.trial.kept = {}
-    spent = run.spec["limits"]["environment_start_s"] + 0.1
+def slow_environment(beyond_limit_s: float) -> Change:
+    """The environment did not start; it was given up so long after its limit."""
+
+    def change(run: RunCase) -> None:
+        run.trial.events = []
+        run.trial.kept = {}
+        spent = run.spec["limits"]["environment_start_s"] + beyond_limit_s
+        run.trial.result["environment_setup"] = {"started_at": at(0), "finished_at": at(spent)}
+        run.trial.result["exception_info"] = exception("EnvironmentStartTimeoutError")
+
+    return change
+
+
+def long_environment(run: RunCase) -> None:
+    """It took longer than its limit, and everything went on."""
+    spent = run.spec["limits"]["environment_start_s"] + 1
     run.trial.result["environment_setup"] = {"started_at": at(0), "finished_at": at(spent)}
-    run.trial.result["exception_info"] = exception("EnvironmentStartTimeoutError")
+
+
+def late_deadline(phase: str) -> Change:
+    """The supervisor stopped a process that hung after its trial was graded."""
+
+    def change(run: RunCase) -> None:
+        assert run.trial.supervision is not None
+        run.trial.supervision.update(deadline=phase, exit_code=None, signal=15)
+
+    return change
+
+
+def graded_after_trial_limit(run: RunCase) -> None:
+    run.spec["limits"]["trial_s"] = 5
+    late_deadline("trial")(run)
+
+
+def agent_then_trial_limit(run: RunCase) -> None:
+    timed_out("agent", "AgentTimeoutError")(run)
+    late_deadline("trial")(run)
+    run.trial.result = None
 
 
 def slow_setup(run: RunCase) -> None:
@@ -628,25 +663,29 @@ def run_deadline(run: RunCase) -> None:
     run.trial.supervision["deadline"] = "run"
 
 
-def late_deadline(phase: str) -> Change:
-    """The supervisor stopped a process that hung after its trial was graded."""
-
-    def change(run: RunCase) -> None:
-        assert run.trial.supervision is not None
-        run.trial.supervision.update(deadline=phase, exit_code=None, signal=15)
-
-    return change
-
-
 LIMITS = [
     Variant("verifier", "incomplete.verifier_deadline", verifier_timed_out, "CL01"),
     Variant("agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL04"),
     Variant("agent, reward 1 later", "incomplete.agent_deadline", timed_out("agent", "AgentTimeoutError"), "CL28"),
     Variant("status timedOut, graders true", "incomplete.agent_deadline", timed_out("agent", "X"), "CL12"),
-    Variant("agent stopped by Harbor", "incomplete.agent_deadline", aborted_at_limit("agent", 299.5)),
+    Variant("agent stopped by Harbor", "incomplete.agent_deadline", aborted("agent", 0.5)),
+    Variant("agent stopped a second before", "incomplete.agent_deadline", aborted("agent", 1.0)),
+    Variant("agent stopped too early for a limit", "harness.exception", aborted("agent", 1.5)),
+    Variant("trial, graded after its limit", "incomplete.trial_deadline", graded_after_trial_limit),
+    Variant("trial, graded before but no result", "incomplete.trial_deadline", both(late_deadline("trial"), no_result)),
+    Variant("trial, after the agent's own limit", "incomplete.agent_deadline", agent_then_trial_limit),
+    Variant(
+        "trial, start not recorded", "incomplete.trial_deadline", both(trial_deadline, supervision(started_at=None))
+    ),
+    Variant("environment, half a second before", "incomplete.environment_deadline", slow_environment(-0.5)),
+    Variant("environment, a little before", "incomplete.environment_deadline", slow_environment(-0.4)),
+    Variant("environment, too early for a limit", "harness.exception", slow_environment(-0.6)),
+    Variant(
+        "slow environment, then ValueError", "harness.exception", both(long_environment, harbor_raised("ValueError"))
+    ),
     Variant("set-up", "incomplete.setup_deadline", timed_out("setup", "AgentSetupTimeoutError"), "FS08"),
     Variant("set-up without command", "incomplete.setup_deadline", slow_setup, "FS08"),
-    Variant("environment", "incomplete.environment_deadline", slow_environment),
+    Variant("environment", "incomplete.environment_deadline", slow_environment(0.1)),
     Variant("trial", "incomplete.trial_deadline", trial_deadline),
     Variant("run", "incomplete.run_deadline", run_deadline),
     Variant("run, never started", "incomplete.run_deadline", both(never_started, run_record(deadline="run"))),
@@ -862,6 +901,7 @@ GRADED = [
     Variant("cancel after the grade", "passed.reward_1", cancel(30)),
     Variant("trial's limit after the grade", "passed.reward_1", late_deadline("trial")),
     Variant("run's limit after the grade", "passed.reward_1", late_deadline("run")),
+    Variant("environment longer than its limit", "passed.reward_1", long_environment),
     Variant("Harbor says reward 0", "passed.reward_1", result(verifier_result={"rewards": {"reward": 0}})),
     Variant("interrupted afterwards", "passed.reward_1", run_record(interrupted=True), "RS01"),
     Variant("naive times", "passed.reward_1", result(started_at="2026-06-17T04:23:38.642104"), "RS11"),

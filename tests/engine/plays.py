@@ -33,9 +33,9 @@ class Stage:
         return Answer(200, completion(alias, part[min(spoken(messages), len(part) - 1)], messages))
 
     def printed(self, alias: str, task: str) -> str:
-        """What the agent's commands printed, as it told the endpoint."""
+        """What the agent's commands printed, as it told the endpoint; the agent leaves out the middle of much."""
         told = [message["content"] for message in self.heard[alias, task] if message["role"] == "tool"]
-        return "\n".join(json.loads(content)["output"] for content in told)
+        return "\n".join(str(part) for content in told for part in json.loads(content).values())
 
 
 def _renamed(answer: Answer, alias: str) -> Answer:

@@ -10,12 +10,9 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import docker
 from django.conf import settings
 
 from runs.documents.packaged import packaged_folder
@@ -23,7 +20,6 @@ from runs.engine.assets import Assets
 
 TASKS = ("ledger-totals", "config-merge", "file-tree")
 SUITE = "trixie"
-TAG = "benchsite-benchmark"
 
 
 def docker_config() -> Path:
@@ -62,32 +58,19 @@ def _unpacked(folder: Path) -> Path:
     return folder / "root/usr/libexec/docker/cli-plugins/docker-compose"
 
 
-@contextmanager
-def _tagged(assets: Assets) -> Iterator[dict[str, str]]:
-    """Names for the locked images, since Compose takes no ids; exactly these names are taken away again."""
-    api = docker.APIClient(version="auto")
-    names = {role: f"{TAG}-{role}:locked" for role in ("agent", "verifier")}
-    for role in names:
-        api.tag(assets.images.of(role).id, f"{TAG}-{role}", "locked")
-    try:
-        yield names
-    finally:
-        for name in names.values():
-            api.remove_image(name, noprune=True)
-
-
 def plain_seconds(assets: Assets, base_url: str, key: str, work: Path) -> float:
     """Wall time of one plain job over the three tasks; fails unless each of them got reward 1."""
-    with _tagged(assets) as names:
-        for task in TASKS:
-            _copy_task(packaged_folder("environment-smoke") / "tasks" / task, work / "tasks" / task, names)
-        config = work / "config.json"
-        config.write_text(json.dumps(_config(work, base_url, key)))
-        (work / "home").mkdir()
-        started = time.monotonic()
-        _run(assets.harness.python, config, work)
-        seconds = time.monotonic() - started
-    rewards = [_reward(path) for path in (work / "plain").glob("*/result.json")]
+    # Compose takes an image by its id, so that nothing is tagged: taking the only tag away would remove the image.
+    names = {role: assets.images.of(role).id for role in ("agent", "verifier")}
+    for task in TASKS:
+        _copy_task(packaged_folder("environment-smoke") / "tasks" / task, work / "tasks" / task, names)
+    config = work / "config.json"
+    config.write_text(json.dumps(_config(work, base_url, key)))
+    (work / "home").mkdir()
+    started = time.monotonic()
+    _run(assets.harness.python, config, work)
+    seconds = time.monotonic() - started
+    rewards = [_reward(path) for path in sorted((work / "plain").glob("*/result.json"))]
     if rewards != [1.0] * len(TASKS):
         raise RuntimeError(f"plain Harbor did not do the same work: rewards {rewards}; see {work}")
     return seconds
@@ -98,8 +81,9 @@ def _copy_task(source: Path, target: Path, names: dict[str, str]) -> None:
     toml = (target / "task.toml").read_text()
     for role, name in names.items():
         toml = toml.replace(f'"benchsite-{role}"', f'"{name}"')
-    # Harbor's Docker backend has no gateway: the agent asks the endpoint itself.
+    # Harbor's Docker backend has no gateway, so the agent asks the endpoint itself, and here no way to cut a network.
     toml = toml.replace('network_mode = "allowlist"\nallowed_hosts = ["model-gateway"]', 'network_mode = "public"')
+    toml = toml.replace('network_mode = "no-network"', 'network_mode = "public"')
     (target / "task.toml").write_text(toml)
 
 
@@ -139,5 +123,6 @@ def _run(python: Path, config: Path, work: Path) -> None:
         subprocess.run(command, env=environment, stdout=log, stderr=log, check=True, cwd=work)
 
 
-def _reward(path: Path) -> float:
-    return float(json.loads(path.read_text())["verifier_result"]["rewards"]["reward"])
+def _reward(path: Path) -> float | None:
+    result = json.loads(path.read_text())["verifier_result"]
+    return None if result is None else float(result["rewards"]["reward"])

@@ -122,9 +122,7 @@ def _judge(facts: dict[str, dict[str, Any]], cgroup: str) -> Iterator[LimitProof
     for name, mechanism, holds in _RULES:
         seen = facts.get(name)
         if seen is None:
-            yield LimitProof(
-                name, False, mechanism.format(cgroup=cgroup), "the probe ended before it could try"
-            )
+            yield LimitProof(name, False, mechanism.format(cgroup=cgroup), "the probe ended before it could try")
         else:
             detail = ", ".join(f"{key} {value}" for key, value in sorted(seen.items()) if key != "name")
             yield LimitProof(name, _safely(holds, seen), mechanism.format(cgroup=cgroup), detail)

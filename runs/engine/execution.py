@@ -117,8 +117,8 @@ class Execution:
             api = connect(settings.DOCKER_TIMEOUT_S)
             assets = load_assets(settings.ASSETS)
             self._prepare_trials(assets)
-            self._start_early(1)
             preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
+            self._start_early(1)  # not before the environment that it runs was verified
         self._start_gateway(api)
         self._prove_egress(api)
         for task in self.spec["tasks"]:

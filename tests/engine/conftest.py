@@ -1,4 +1,4 @@
-"""The gate's own site and its four runs. Each run is made once and looked at by many tests."""
+"""The gate's own site and its runs. Each run is made once and looked at by many tests."""
 
 import secrets
 import shutil
@@ -16,7 +16,7 @@ from tests.engine.looking import After, Live, look_after, look_live
 from tests.engine.plays import Stage, record
 from tests.engine.site import GateSite, prepared_site, serving, wait_until
 
-HANG, HOSTILE, FAILING, KILLED = "gate-hang", "gate-hostile", "gate-failing", "gate-killed"
+HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
 # The agent shows all that it can find of its own secrets, so that what it can see is on record.
 TELL = Step("I look for keys.", "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '")
 
@@ -52,7 +52,7 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     stage = Stage({})
     with serving(stage, key) as base_url:
         stage.plays = _plays(base_url)
-        for alias in (HANG, HOSTILE, FAILING, KILLED):
+        for alias in (HANG, HOSTILE, FAILING, KILLED, LOST):
             prepared.register(record(alias, base_url, str(key_file)))
         with prepared.worker() as worker:
             yield Gate(prepared, stage, key, base_url, worker)
@@ -70,6 +70,7 @@ def _plays(base_url: str) -> dict[str, Any]:
             tree.name: Mode.POSITIVE,
         },
         KILLED: {merge.name: Mode.HANG},
+        LOST: {ledger.name: Mode.POSITIVE, merge.name: Mode.HANG},
         FAILING: {ledger.name: Mode.UNAVAILABLE, merge.name: Mode.MALFORMED, tree.name: Mode.LATE_FAILURE},
     }
 

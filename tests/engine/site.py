@@ -77,8 +77,7 @@ class GateSite:
             assert process.poll() is None, output.read_text()
             yield process.pid
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            _stop(process)
 
     def stop_queue(self) -> None:
         self.done("shell", "-v0", "-c", "from benchsite import embedded_redis; embedded_redis.stop()")
@@ -116,6 +115,16 @@ class GateSite:
 
     def run_folder(self, run: str) -> Path:
         return self.data / "runs" / run
+
+
+def _stop(worker: "subprocess.Popen[bytes]") -> None:
+    """TERM lets it finish its run; a second one interrupts that, as after a test that failed half-way."""
+    worker.send_signal(signal.SIGTERM)
+    try:
+        worker.wait(30)
+    except subprocess.TimeoutExpired:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(60)
 
 
 def prepared_site() -> GateSite:

@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(GATE, action="store_true", help="run the tests that need the real engine, assets and Harbor")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_gate(item):

@@ -79,8 +79,7 @@ class ContainerGrader:
 
     def work(self, task: Path, script: Path, root: Path) -> None:
         """Unpack below `root` what the script left in the agent's container."""
-        with tarfile.open(fileobj=io.BytesIO(self._worked(task, script))) as archive:
-            archive.extractall(root, filter="data")
+        unpack_work(self._worked(task, script), root)
 
     def grade(self, task: Path, root: Path) -> GradeResult:
         """Grade in a fresh verifier container."""
@@ -134,6 +133,26 @@ class ContainerGrader:
             workdir="/",
             stdin_open=True,
         )
+
+
+def unpack_work(packed: bytes, root: Path) -> None:
+    """Unpack what a reference script left below `root`: plain files and folders, or DocumentError.
+
+    The script is root in its container and may have written the archive itself. No link is ever taken, since a
+    chain of links leads past `tarfile`'s own filter in some releases of Python (CVE-2025-4517).
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(root, filter=_plain)
+    except (tarfile.TarError, OSError, ValueError) as error:
+        sentence = "a reference script may leave plain files and folders, and nothing else"
+        raise refuse("certification.not_a_file", sentence, detail=str(error)[:500]) from error
+
+
+def _plain(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+    if not (member.isreg() or member.isdir()):
+        raise tarfile.SpecialFileError(member)
+    return tarfile.data_filter(member, path)
 
 
 def _packed(sources: Iterable[tuple[Path, str]]) -> tuple[bytes, dict[str, int]]:

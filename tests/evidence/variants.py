@@ -855,7 +855,44 @@ UNGRADED = [
     ),
 ]
 
+
+def failure_at(seconds: float) -> Change:
+    """The provider recorded a failure, so long after the trial's start."""
+
+    def change(run: RunCase) -> None:
+        row = {"event": "failure", "where": "start", "code": "engine.gone", "detail": "", "role": "verifier"}
+        run.trial.events.append({**row, "at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds})
+
+    return change
+
+
+def failed_transfer_at(seconds: float) -> Change:
+    def change(run: RunCase) -> None:
+        row = {**run.trial.event("transfer", purpose="environment"), "outcome": "failed", "code": "transfer.tar"}
+        run.trial.events.append({**row, "at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds})
+
+    return change
+
+
+STARTED = "worker_runtime.start_failed"
+MOVED = "worker_runtime.transfer_failed"
+# What fails after our own supervisor stopped a trial is a consequence of that; what failed before it is a cause.
+CAUSES = [
+    Variant("failure after the trial's limit", "incomplete.trial_deadline", both(trial_deadline, failure_at(700))),
+    Variant("failure before the trial's limit", STARTED, both(trial_deadline, failure_at(30))),
+    Variant("failure after the run's limit", "incomplete.run_deadline", both(run_deadline, failure_at(2000))),
+    Variant("failure before the run's limit", STARTED, both(run_deadline, failure_at(700))),
+    Variant("failure of unknown time", STARTED, both(trial_deadline, failure_at(700), event("failure", {}, at=None))),
+    Variant("failure after the agent's limit", STARTED, both(timed_out("agent", "X"), failure_at(2000))),
+    Variant("failure after a late limit", STARTED, both(late_deadline("trial"), failure_at(700))),
+    Variant(
+        "transfer after the trial's limit", "incomplete.trial_deadline", both(trial_deadline, failed_transfer_at(700))
+    ),
+    Variant("transfer before the trial's limit", MOVED, both(trial_deadline, failed_transfer_at(30))),
+]
+
 WRONG = [
+    *CAUSES,
     *REWARDS,
     *INTEGRITY,
     *_controls(),

@@ -34,6 +34,8 @@ from runs.models import Run
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_RUN_BYTES = 512 * 1024 * 1024
 MAX_FILES = 2048
+# Three trials with three full transfers each, and Harbor's copies of two of them, are looked at as a whole.
+WALKED = 20
 TAIL_BYTES = 8 * 1024 * 1024
 MAX_SCRUBBED_BYTES = 1024 * 1024 * 1024
 OVERFLOW = "(more files)"
@@ -95,9 +97,10 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
 
 
 def _entries(work: _Ingest) -> Iterator[Entry]:
-    """The files to be registered; beyond the bound one row says that there were more."""
-    listing = work.folder.walk(limit=4 * MAX_FILES)
-    wanted = [entry for entry in listing.entries if not _ignored(entry.path)]
+    """The files to be registered, our own records first; beyond the bound one row says that there were more."""
+    listing = work.folder.walk(limit=WALKED * MAX_FILES)
+    found = (entry for entry in listing.entries if not _ignored(entry.path))
+    wanted = sorted(found, key=lambda entry: kind_of(entry.path).crowd)
     yield from wanted[:MAX_FILES]
     if listing.truncated or len(wanted) > MAX_FILES:
         _register_refused(work, OVERFLOW, ArtifactState.TOO_LARGE, note=f"more than {MAX_FILES:,} files")
@@ -163,7 +166,7 @@ def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: str, r
     target = work.folder.root / path
     clean.seek(0)
     hashing = store.Hashing(clean)
-    temporary = target.with_name(f".{target.name[:200]}.new")
+    temporary = work.folder.root / ".scrubbed.new"  # never beside the target: an agent may have chosen that name
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         while piece := hashing.read(store.CHUNK):

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`tail` says that of a file beyond the bound its end is kept, because a log's end tells most."""
+    """`tail` says that of a file beyond the bound its end is kept, because a log's end tells most.
+
+    `crowd` says that an agent decides how many of these there are, so they come after everything else.
+    """
 
     name: str
     title: str
     pattern: str
     tail: bool = False
+    crowd: bool = False
 
 
 _TRIAL = r"trials/\d+"
@@ -38,22 +42,22 @@ KINDS = (
     Kind("trajectory", "Trajectory (native)", rf"{_TRIAL}/kept/agent/mini-swe-agent\.trajectory\.json"),
     Kind("reward", "Reward", rf"{_TRIAL}/kept/verifier/reward\.(json|txt)"),
     Kind("verifier_output", "Verifier's output", rf"{_TRIAL}/kept/verifier/.*", tail=True),
-    Kind("agent_log", "Agent's log", rf"{_TRIAL}/kept/agent/.*", tail=True),
-    Kind("artifact", "Artifact", rf"{_TRIAL}/kept/.*"),
+    Kind("agent_log", "Agent's log", rf"{_TRIAL}/kept/agent/.*", tail=True, crowd=True),
+    Kind("artifact", "Artifact", rf"{_TRIAL}/kept/.*", crowd=True),
     Kind("trajectory_atif", "Trajectory (ATIF)", rf"{_JOB}/agent/trajectory\.json"),
     Kind("harbor_result", "Harbor's result", rf"{_JOB}/result\.json"),
     Kind("harbor_lock", "Harbor's lock", rf"({_JOB}|{_TRIAL}/job)/lock\.json"),
     Kind("harbor_config", "Harbor's config", rf"({_JOB}|{_TRIAL}/job)/config\.json"),
-    Kind("harbor_log", "Harbor's log", rf"{_TRIAL}/job/.*\.(log|txt)", tail=True),
-    Kind("harbor_copy", "Harbor's copy", rf"{_TRIAL}/job/.*"),
-    Kind("other", "Other", r".*", tail=True),
+    Kind("harbor_log", "Harbor's log", rf"{_TRIAL}/job/.*\.(log|txt)", tail=True, crowd=True),
+    Kind("harbor_copy", "Harbor's copy", rf"{_TRIAL}/job/.*", crowd=True),
+    Kind("other", "Other", r".*", tail=True, crowd=True),
 )
 _COMPILED = tuple((re.compile(kind.pattern, re.DOTALL), kind) for kind in KINDS)
 TITLES = {kind.name: kind.title for kind in KINDS}
 PUBLIC = frozenset({"suite_result", "provenance"})
 # Inputs that the bundle's manifest already holds, what a cleanup deletes, and what only exists while it is
-# written.
-IGNORED = re.compile(r"(tasks|work)/.*|journal\.lock|(.*/)?\.[^/]*\.new")
+# written; the last only where nobody but us names files.
+IGNORED = re.compile(rf"(tasks|work)/.*|journal\.lock|({_TRIAL}/|evidence/)?\.[^/]*\.new", re.DOTALL)
 
 
 def kind_of(path: str) -> Kind:

@@ -254,6 +254,39 @@ def test_an_ingest_that_was_killed_while_scrubbing_is_repeated(tmp_path: Path) -
     assert not [path for path in rows(run) if path.endswith(".new")]
 
 
+@pytest.mark.parametrize("name", ["語" * 85, "x" * 255, ".harbor.log.new", ".new"])
+def test_no_name_that_an_agent_chooses_keeps_its_file_from_being_scrubbed(tmp_path: Path, name: str) -> None:
+    """A name as long as names may be leaves no room for one of ours beside it; one like ours is no file of ours."""
+    run, folder = run_of(passing_run(1), tmp_path)
+    place = plant(folder) / name
+    place.write_text(f"token {SECRET}")
+    assert ingest(run, folder, secrets=[SECRET]).redacted == 1
+    assert place.read_bytes() == b"token [REDACTED]"
+    assert [row.redactions for row in rows(run).values() if row.path.endswith(f"kept/agent/{name}")] == [1]
+
+
+def test_scrubbing_a_file_never_touches_the_one_beside_it(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    (plant(folder) / "log").write_text(SECRET)
+    (plant(folder) / ".log.new").write_text("the agent's own")
+    ingest(run, folder, secrets=[SECRET])
+    assert (plant(folder) / ".log.new").read_text() == "the agent's own"
+
+
+def test_one_trial_cannot_crowd_out_the_records_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "MAX_FILES", 50)
+    run, folder = run_of(passing_run(3), tmp_path)
+    for copy in ("kept/agent", "kept/artifacts", "job/task__AbCdEfG/artifacts"):
+        (folder / "trials/1" / copy / "many").mkdir(parents=True)
+        for number in range(120):
+            (folder / "trials/1" / copy / "many" / f"{number}").write_bytes(b"x")
+    ingest(run, folder)
+    found = rows(run)
+    for trial in (1, 2, 3):
+        assert found[f"trials/{trial}/kept/verifier/reward.json"].state == "ok"
+        assert found[f"trials/{trial}/observed.jsonl"].state == found[f"trials/{trial}/supervision.json"].state == "ok"
+
+
 def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, folder = run_of(passing_run(1), tmp_path)
     leak(folder)

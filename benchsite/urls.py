@@ -8,6 +8,8 @@ from benchsite import views
 from benchsite.one_time_login import one_time_login
 from runs.views.overview import overview
 
+admin.site.login_form = views.StaffSignInForm
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", overview, name="overview"),
     path("sign-in/", views.SignIn.as_view(), name="login"),

@@ -57,6 +57,26 @@ def test_one_address_cannot_try_all_names(site: Site, client: Client) -> None:
     assert attempt(client, "viewer-1", PASSWORD) == 429
 
 
+@pytest.mark.parametrize("door", ["/sign-in/", "/admin/login/"])
+def test_every_door_has_the_same_bound(site: Site, client: Client, door: str) -> None:
+    """The admin has a sign-in page of its own, which counts and refuses like ours."""
+
+    def tried(password: str) -> bool:
+        data = {"username": site.admin.username, "password": password}
+        client.post(door, data, REMOTE_ADDR="192.0.2.7")
+        return "_auth_user_id" in client.session
+
+    assert not any(tried("wrong") for _ in range(6))
+    assert not tried(PASSWORD)
+    assert attempt(client, site.admin.username, PASSWORD) == 429
+
+
+def test_staff_sign_in_at_the_admin_and_others_do_not(site: Site, client: Client) -> None:
+    for person, inside in ((site.viewer, False), (site.admin, True)):
+        client.post("/admin/login/", {"username": person.username, "password": PASSWORD})
+        assert ("_auth_user_id" in client.session) == inside
+
+
 def test_success_forgets_the_failures_before_it(site: Site, client: Client) -> None:
     for _ in range(4):
         attempt(client, "viewer-1", "wrong")

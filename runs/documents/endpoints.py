@@ -107,12 +107,13 @@ def _credential_problems(document: JsonObject) -> Iterator[Problem]:
     url_free = {key: value for key, value in document.items() if key != "base_url"}
     yield from credential_problems(url_free)
     credential = as_object(document.get("credential"))
-    if credential.get("kind") == "env" and _is_own(credential.get("name")):
+    if credential.get("kind") == "env" and is_own_variable(credential.get("name")):
         sentence = "the variable belongs to this site or to the system, and is no endpoint's credential"
         yield Problem("credential.name", "endpoint.reserved_variable", sentence)
 
 
-def _is_own(name: Json) -> bool:
+def is_own_variable(name: Json) -> bool:
+    """Whether an environment variable belongs to the site or the system, and is no endpoint's credential."""
     if not isinstance(name, str) or name.startswith(_ALLOWED_OWN):
         return False
     return name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES)

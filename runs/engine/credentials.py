@@ -4,8 +4,13 @@ It is never stored: it goes to the gateway's standard input and to the scrubbing
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from django.conf import settings
+
+from runs.documents.endpoints import is_own_variable
 
 LONGEST_CREDENTIAL = 16 * 1024
 
@@ -35,6 +40,7 @@ def read_credential(reference: dict[str, Any]) -> str | None:
 def _file(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
+            _refuse_own(file, path)
             return file.read(LONGEST_CREDENTIAL + 1).decode("utf-8").strip()
     except FileNotFoundError:
         return None
@@ -42,6 +48,21 @@ def _file(path: Path) -> str | None:
         raise CredentialError(
             "credential.unreadable", f"The credential file {path} cannot be read by the worker.", str(error)
         ) from error
+
+
+def _refuse_own(file: IO[bytes], path: Path) -> None:
+    """Raise for a file, by whatever name, that holds a secret of the site itself: it would go to the endpoint."""
+    opened = os.fstat(file.fileno())
+    if any(own.exists() and os.path.samestat(opened, own.stat()) for own in _own_secrets()):
+        sentence = f"The file {path} holds a secret of this site and is no endpoint's credential. Name another file."
+        raise CredentialError("credential.own_secret", sentence)
+
+
+def _own_secrets() -> Iterator[Path]:
+    yield settings.DATA / "secret-key"
+    for name, value in os.environ.items():
+        if name.endswith("_FILE") and is_own_variable(name.removesuffix("_FILE")):
+            yield Path(value)
 
 
 def _checked(value: str | None, place: str) -> str:

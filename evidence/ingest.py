@@ -9,6 +9,7 @@ still holds a secret after that is quarantined: neither shown nor exported.
 """
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,8 @@ from evidence.redaction import Scrubber
 from evidence.redactions import REDACTIONS_PATH, Redaction, read_redactions, write_redactions
 from evidence.trajectory_index import build_index
 from runs.models import Run
+
+log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_RUN_BYTES = 512 * 1024 * 1024
@@ -256,11 +259,20 @@ def _index_trajectories(work: _Ingest) -> None:
             if artifact.kind == kind and artifact.trial is not None and artifact.readable and artifact.size:
                 chosen[artifact.trial] = artifact
     for trial, artifact in chosen.items():
-        with store.open_stored(artifact) as source, tempfile.TemporaryFile(dir=_scratch(work)) as index:
-            build_index(source, index, answer_digests(ledger.trial(trial)))
-            path = f"evidence/trials/{trial}/trajectory.index"
-            size = index.tell()
-            _register(work, path, kind_of(path), index, size=size, cut=False, replaced=0)
+        try:
+            _index_trajectory(work, trial, artifact, ledger)
+        except OSError:
+            raise
+        except Exception:  # an agent wrote it: whatever it holds, the run has to end
+            log.exception("run %s: the trajectory of trial %d cannot be indexed", work.run.key, trial)
+
+
+def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: LedgerReport) -> None:
+    with store.open_stored(artifact) as source, tempfile.TemporaryFile(dir=_scratch(work)) as index:
+        build_index(source, index, answer_digests(ledger.trial(trial)))
+        path = f"evidence/trials/{trial}/trajectory.index"
+        size = index.tell()
+        _register(work, path, kind_of(path), index, size=size, cut=False, replaced=0)
 
 
 def _ledger(work: _Ingest) -> LedgerReport:

@@ -35,12 +35,16 @@ class Range:
 
 @dataclass(slots=True)
 class Layout:
-    """What was found beside the entries: the list's key, the place of every other member, and trouble."""
+    """What was found beside the entries: the list's key, the place of every other member, and trouble.
+
+    `too_many` is set by whoever stops before the last entry.
+    """
 
     list_key: str | None = None
     members: dict[str, Range] = field(default_factory=dict)
     scalars: int = 0
     complete: bool = False
+    too_many: bool = False
 
 
 class ListScanner:

@@ -26,6 +26,9 @@ MAGIC = b"BSTRAJ1\n"
 TAIL = struct.Struct("<Q8s")
 RECORD = struct.Struct("<QQI4x")
 MAX_STEP_BYTES = 8 * 1024 * 1024
+# An agent writes the file: what it makes of millions of tiny entries must not keep its run from ending.
+MAX_ENTRIES = 500_000
+MAX_COST_USD = 1e9
 
 FAILED, PROBLEM, COPIED, MATCHES, DIFFERS, TOO_LARGE = (1 << bit for bit in range(6))
 
@@ -108,13 +111,17 @@ def _groups(scanner: ListScanner, source: Source) -> Iterator[tuple[Range, list[
     place: Range | None = None
     entries: list[Any] | None = None
     reader = _Rereader(source)
-    for entry in scanner.entries():
+    for number, entry in enumerate(scanner.entries()):
+        if number >= MAX_ENTRIES:
+            scanner.layout.too_many = True
+            break
         value = reader.value(entry)
         is_native = scanner.layout.list_key != atif.LIST_KEY
         if place is not None and is_native and entries and not native.opens_step(value, entries[0]):
             place = Range(place.start, entry.end)
-            fits = value is not None and place.length <= MAX_STEP_BYTES
-            entries = [*entries, value] if fits else None
+            entries.append(value)
+            if value is None or place.length > MAX_STEP_BYTES:
+                entries = None
             continue
         if place is not None:
             yield place, entries
@@ -181,7 +188,9 @@ def _finish(summary: Summary, layout: Layout, source: Source) -> None:
     summary.size = _size(source)
     if layout.scalars:
         summary.problems["entry_not_an_object"] += layout.scalars
-    if not layout.complete and summary.size:
+    if layout.too_many:
+        summary.problems["too_many_entries"] += 1
+    elif not layout.complete and summary.size:
         summary.problems["file_cut"] += 1
     if layout.list_key == atif.LIST_KEY:
         _finish_atif(summary, members)
@@ -211,7 +220,7 @@ def _finish_native(summary: Summary, members: dict[str, Any]) -> None:
     summary.agent_version = _word(at(info, "mini_version"))
     summary.model = _word(at(info, "config", "model", "model_name"))
     cost = at(info, "model_stats", "instance_cost")
-    if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0:
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost <= MAX_COST_USD:
         summary.totals.cost_usd = float(cost)
 
 

@@ -135,7 +135,8 @@ def _digests(message: dict[str, Any]) -> tuple[str, ...]:
     litellm takes a leading `<think>` block out of the content, so the content is also tried with it.
     """
     content, reasoning = message.get("content"), message.get("reasoning_content")
-    calls = [_triple(call) for call in message.get("tool_calls") or [] if isinstance(call, dict)]
+    written = message.get("tool_calls")
+    calls = [_triple(call) for call in written if isinstance(call, dict)] if isinstance(written, list) else []
     if not isinstance(content, str | None):
         return ()
     wrapped = [f"<{tag}>{reasoning}</{tag}>{content or ''}" for tag in ("think", "thinking")]

@@ -24,6 +24,7 @@ _PROBLEMS = {
     "step_unreadable": "This step is not readable JSON; the file has it as it is.",
     "format_error": "The agent's answer did not have the form that its harness asks for.",
     "differs_from_its_own_response": "The message differs from the model's answer that is stored beside it.",
+    "too_many_entries": "The file has more entries than are shown; the first ones are.",
     "file_cut": "The file ends in the middle; what was written before is shown.",
 }
 _LEDGER = {LedgerMatch.MATCHES: "matches the ledger", LedgerMatch.DIFFERS: "differs from the ledger"}

@@ -1,7 +1,7 @@
 """What is one step of a trajectory, whatever format it came in? And which result belongs to which call?"""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -109,36 +109,54 @@ def pair(calls: Sequence[Call], results: Sequence[Result]) -> tuple[tuple[Call, 
     counts = Counter(call.call_id for call in calls if call.call_id)
     asked = Counter(result.call_id for result in results if result.call_id)
     doubtful = {name for name in asked if counts[name] > 1 or asked[name] > 1}
-    taken: list[list[Result]] = [[] for _ in calls]
-    left: list[Result] = []
-    for result in results:
-        index, link = _target(calls, taken, result, doubtful)
-        if index is None:
-            left.append(result)
-        else:
-            taken[index].append(_linked(result, link))
+    links = _Links(calls, doubtful)
+    left = [result for result in results if not links.tie(result)]
     problems = []
     if doubtful:
         problems.append("ambiguous_link")
     if left and calls:
         problems.append("result_without_call")
     paired = tuple(
-        Call(call.name, call.arguments, call.call_id, tuple(own)) for call, own in zip(calls, taken, strict=True)
+        Call(call.name, call.arguments, call.call_id, tuple(own)) for call, own in zip(calls, links.taken, strict=True)
     )
     return paired, tuple(left), problems
 
 
-def _target(
-    calls: Sequence[Call], taken: list[list[Result]], result: Result, doubtful: set[str]
-) -> tuple[int | None, Link]:
-    free = [index for index, own in enumerate(taken) if not own]
-    if result.call_id is None:
-        return (free[0] if free else None), Link.ORDER
-    named = [index for index, call in enumerate(calls) if call.call_id == result.call_id]
-    if result.call_id not in doubtful:
-        return (named[0] if named else None), Link.ID
-    unused = [index for index in named if index in free]
-    return (unused or named)[0] if named else None, Link.AMBIGUOUS
+class _Links:
+    """The results that each call has so far. Each look is short however many calls there are: an agent wrote them."""
+
+    def __init__(self, calls: Sequence[Call], doubtful: set[str]) -> None:
+        self.taken: list[list[Result]] = [[] for _ in calls]
+        self._doubtful = doubtful
+        self._order = deque(range(len(calls)))
+        self._first: dict[str | None, int] = {}
+        self._named: defaultdict[str | None, deque[int]] = defaultdict(deque)
+        for index, call in enumerate(calls):
+            self._first.setdefault(call.call_id, index)
+            self._named[call.call_id].append(index)
+
+    def tie(self, result: Result) -> bool:
+        """Give the result to its call; False when there is none."""
+        index, link = self._target(result.call_id)
+        if index is None:
+            return False
+        self.taken[index].append(_linked(result, link))
+        return True
+
+    def _target(self, call_id: str | None) -> tuple[int | None, Link]:
+        if call_id is None:
+            return self._unused(self._order), Link.ORDER
+        first = self._first.get(call_id)
+        if first is None or call_id not in self._doubtful:
+            return first, Link.ID
+        unused = self._unused(self._named[call_id])
+        return (first if unused is None else unused), Link.AMBIGUOUS
+
+    def _unused(self, indices: deque[int]) -> int | None:
+        """The first call without a result; those before it are forgotten, since they never lose theirs."""
+        while indices and self.taken[indices[0]]:
+            indices.popleft()
+        return indices[0] if indices else None
 
 
 def _linked(result: Result, link: Link) -> Result:

@@ -73,7 +73,12 @@ def conclude(
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
         clean_and_mirror(run_id, journal, closed)
         return
-    ingest(run, folder.path, secrets=secrets.values)
+    try:
+        ingest(run, folder.path, secrets=secrets.values)
+    except Exception:
+        # Recovery tries again from the folder, which has everything; what is owned does not wait for that.
+        clean_and_mirror(run_id, journal, closed)
+        raise
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
     result = clean_and_mirror(run_id, journal, closed)
     facts = read_run(folder.path, spec_sha256=run.spec_sha256)

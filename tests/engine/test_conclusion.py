@@ -217,3 +217,13 @@ def test_fs07_a_fence_that_cannot_be_written_leaves_no_process_running(
     assert closed.problems == ("os_OSError",) and not closed.clean
     assert [report.outcome.gone for report in closed.stopped] == [True]
     assert child.process.wait(5) != 0
+
+
+def test_evidence_that_cannot_be_kept_now_keeps_nothing_alive(ending: Ending, tmp_path: Path) -> None:
+    """A full storage, say: recovery tries again, but the run's containers do not wait for that."""
+    run = active(passing_run(), tmp_path)
+    ending.break_("ingest", "ingest", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(OSError):
+        conclude(run.key)
+    assert ending.steps[-2:] == ["ingest", "remove"]
+    assert again(run).state not in ("finished", "failed", "interrupted")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evidence.ledger import message_digest
 from evidence.trajectory import IndexUnreadable, Trajectory, missing_reason
 from evidence.trajectory_index import DIFFERS, FAILED, build_index
-from evidence.trajectory_steps import LedgerMatch, Link, Step
+from evidence.trajectory_steps import LedgerMatch, Link, Step, pair
 from evidence.trajectory_text import MAX_SHOWN, safe, shown
 
 
@@ -382,6 +382,62 @@ def test_a_foreign_or_cut_index_is_refused() -> None:
             Trajectory(io.BytesIO(b""), io.BytesIO(data))
 
 
+HUGE = b"1" + b"0" * 400
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"messages": [], "info": {"model_stats": {"instance_cost": %s}}}' % HUGE, id="cost"),
+        pytest.param(b'{"messages": [], "info": {"model_stats": {"api_calls": %s}}}' % HUGE, id="calls"),
+        pytest.param(b'{"messages": [{"role": "assistant", "tool_calls": 5}]}', id="tool calls"),
+        pytest.param(
+            b'{"messages": [{"role": "user", "extra": {"response": {"choices": [{"message": {"tool_calls": 1}}]}}}]}',
+            id="unusable tool calls",
+        ),
+        pytest.param(
+            b'{"messages": [{"role": "assistant", "extra": {"response": {"usage": {"prompt_tokens": %s}}}}]}' % HUGE,
+            id="usage",
+        ),
+    ],
+)
+def test_no_value_that_an_agent_writes_keeps_its_run_from_ending(data: bytes) -> None:
+    trajectory = opened(data)
+    assert trajectory.summary.totals.cost_usd is None
+    assert len(trajectory.window().steps) == trajectory.summary.steps
+
+
+def test_entries_beyond_the_bound_are_named_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evidence.trajectory_index.MAX_ENTRIES", 10)
+    trajectory = opened(native(*[SYSTEM] * 30))
+    assert (trajectory.summary.steps, dict(trajectory.summary.problems)) == (10, {"too_many_entries": 1})
+
+
+class Counting:
+    """A call or result whose id counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, call_id: str) -> None:
+        self._id, self.name, self.arguments, self.text = call_id, "", shown(""), shown("")
+        self.returncode = self.exception = None
+
+    @property
+    def call_id(self) -> str:
+        Counting.looks += 1
+        return self._id
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_pairing_takes_a_few_looks_for_each_call_and_no_more(same: bool) -> None:
+    """Tens of thousands fit into one step, so a look at all calls for every result would take hours."""
+    Counting.looks = 0
+    ids = ["a" if same else f"{number}" for number in range(500)]
+    paired, left, _ = pair([Counting(name) for name in ids], [Counting(name) for name in ids])  # type: ignore[misc]
+    assert not left and all(len(call.results) == 1 for call in paired)
+    assert Counting.looks <= 20 * len(ids)
+
+
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
@@ -420,6 +476,7 @@ junk = st.recursive(
 @settings(max_examples=300)
 @given(st.sampled_from(["messages", "steps"]), st.lists(junk, max_size=4), junk)
 def test_any_json_is_shown_without_a_crash(key: str, entries: list[Any], info: Any) -> None:
+    entries = [{"role": "assistant"} | entry if isinstance(entry, dict) else entry for entry in entries]
     trajectory = opened({"schema_version": "ATIF-v1.7", key: entries, "info": info}, ("0" * 64,))
     for step in trajectory.window().steps:
         assert isinstance(step, Step)

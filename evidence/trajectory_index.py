@@ -155,7 +155,10 @@ def parsed(data: bytes) -> Any:
 def step_of(entries: list[Any], list_key: str | None) -> Step:
     if entries and isinstance(entries[0], dict) and entries[0].get("unreadable") is True:
         return _unreadable()
-    return atif.atif_step(entries[0]) if list_key == atif.LIST_KEY else native.native_step(entries)
+    try:
+        return atif.atif_step(entries[0]) if list_key == atif.LIST_KEY else native.native_step(entries)
+    except (RecursionError, ValueError, TypeError, OverflowError):
+        return _unreadable()  # nested too deeply to be shown, say: an agent may write what no reader thought of
 
 
 def _unreadable() -> Step:

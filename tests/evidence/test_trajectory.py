@@ -363,11 +363,13 @@ def test_an_entry_that_cannot_be_parsed_is_named() -> None:
     ]
 
 
-def test_deep_nesting_is_a_problem_of_its_step() -> None:
+@pytest.mark.parametrize("depth", [600, 900, 5_000, 100_000])
+def test_deep_nesting_is_a_problem_of_its_step(depth: int) -> None:
+    """Also where a parser still follows and a reader's recursion no longer does."""
     deep = (
         b'{"messages": [{"role": "system", "content": '
-        + b"[" * 100_000
-        + b"]" * 100_000
+        + b"[" * depth
+        + b"]" * depth
         + b'}, {"role": "user", "content": "b"}]}'
     )
     steps = opened(deep).window().steps

@@ -262,12 +262,13 @@ def test_an_endpoint_whose_name_does_not_resolve_fails_the_start(site: Site) -> 
 
 def test_the_probe_passes_on_a_runs_network_and_leaves_nothing(site: Site) -> None:
     """OW21: host ports are unreachable from the run's network except through the gateway."""
-    before = len(site.api.containers(all=True))
+    own = {"label": f"benchsite.run={site.journal.read().run_id}"}
+    before = len(site.api.containers(all=True, filters=own))
     with site.gateway("scripted-positive") as gateway:
         url = f"http://127.0.0.1:{site.server.port}/v1"
         report = prove_egress(site.api, site.journal, gateway, image("verifier"), endpoint_url=url)
     assert report.passed, report.detail
-    assert len(site.api.containers(all=True)) == before
+    assert len(site.api.containers(all=True, filters=own)) == before
     tried = {check.name: check.detail for check in report.checks}
     assert f"port {site.server.port}" in tried["network_gateway"] and report.unproved
 

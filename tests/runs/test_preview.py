@@ -172,7 +172,8 @@ class TestRegistry:
             with pytest.raises(UnknownName) as refused:
                 find("nonesuch")
             assert refused.value.code == f"input.unknown_{word}"
-            assert "nonesuch" in refused.value.sentence and "manage.py" in refused.value.sentence
+            assert "nonesuch" in refused.value.sentence
+            assert any(place in refused.value.sentence for place in ("manage.py", "admin"))
 
     def test_a_changed_endpoint_is_a_new_version_and_the_same_record_is_not(self, site):
         assert registry.register_endpoint(RECORD, user=None).pk == site.endpoint.pk

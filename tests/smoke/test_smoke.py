@@ -31,9 +31,10 @@ def manage(site: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 
 def owned() -> set[str]:
     """Every container and network that carries a run's label, in any state."""
-    with docker.DockerClient(version="auto") as client:
-        containers = client.api.containers(all=True, filters={"label": "benchsite.run"})
-        networks = client.api.networks(filters={"label": "benchsite.run"})
+    api = docker.APIClient(version="auto")
+    containers = api.containers(all=True, filters={"label": "benchsite.run"})
+    networks = api.networks(filters={"label": "benchsite.run"})
+    api.close()
     return {item["Id"] for item in [*containers, *networks]}
 
 

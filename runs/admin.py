@@ -65,7 +65,11 @@ class RunAdmin(ReadOnly):
     search_fields = ("=id", "spec_sha256", "created_by_name")
     list_select_related = ("profile", "endpoint")
     actions = ("cancel", "retry_cleanup")
-    exclude = ("lease_pid", "lease_start_ticks", "lease_boot_id")
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """What is private is shown to those who read private evidence."""
+        own = ("lease_pid", "lease_start_ticks", "lease_boot_id")
+        return own if access.may(request.user, access.READ_PRIVATE) else (*own, "failure_detail")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         return super().get_queryset(request).defer("spec", "failure_detail")

@@ -24,8 +24,8 @@ def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 6:
         found = found.filter(trial=int(trial))
-    page = int(request.GET["page"]) if request.GET.get("page", "").isdecimal() else 1
-    page = min(max(page, 1), 1000)
+    asked = request.GET.get("page", "")
+    page = min(max(int(asked), 1), 1000) if asked.isdecimal() and len(asked) < 6 else 1
     rows = list(found.order_by("trial", "path")[(page - 1) * PAGE : page * PAGE + 1])
     context = {
         "run": run,

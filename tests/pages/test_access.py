@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from runs.models import Run
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
@@ -149,3 +150,16 @@ def test_viewers_are_offered_nothing_they_may_not_do(full: Site) -> None:
         text = signed_in(full, "viewer").get(path).content.decode()
         for forbidden in ("/runs/new/", "Retry the cleanup", "Cancel run "):
             assert forbidden not in text
+
+
+@pytest.mark.parametrize(("who", "shown"), [("reviewer", False), ("operator", True), ("admin", True)])
+def test_staff_without_private_evidence_see_no_private_detail_in_the_admin(full: Site, who: str, shown: bool) -> None:
+    person = getattr(full, who)
+    person.is_staff = True
+    person.save()
+    run = next(iter(full.runs.values()))
+    Run.objects.filter(pk=run.pk).update(failure_detail="a-private-detail")
+    client = signed_in(full, who)
+    answer = client.get(f"/admin/runs/run/{run.pk}/change/")
+    assert answer.status_code == 200
+    assert (b"a-private-detail" in answer.content) == shown

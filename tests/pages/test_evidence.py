@@ -262,6 +262,11 @@ def test_a_quarantined_run_has_no_archive_and_says_why(run: Run, browse: Browser
         assert ("known secret is in: run.json" in text) == named
 
 
+@pytest.mark.parametrize("page", ["0", "99999", "9" * 5_000, "-1", "x", ""])
+def test_any_page_that_is_asked_for_is_answered(run: Run, browse: Browser, page: str) -> None:
+    assert browse("viewer").get(f"/runs/{run.key}/evidence/", {"page": page}).status_code == 200
+
+
 def test_a_huge_text_is_read_in_windows(site: Site, browse: Browser) -> None:
     run = make_run(site, "passed")
     line = b"0123456789abcde\n"

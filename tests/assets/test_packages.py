@@ -16,7 +16,7 @@ from runs.images.recipes import Recipe, read_recipe
 def archive(path: Path, packages: dict[str, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as tar:
         for name, content in packages.items():
-            member = tarfile.TarInfo(f"var/cache/apt/archives/{name}")
+            member = tarfile.TarInfo(name if "/" in name else f"var/cache/apt/archives/{name}")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return path
@@ -34,7 +34,8 @@ def recipe(tmp_path: Path) -> Recipe:
     return found
 
 
-GOOD = {"bash_5.2-1_amd64.deb": b"b", "git_1%3a2.39_all.deb": b"g", "Packages": b"index"}
+GOOD = {"bash_5.2-1_amd64.deb": b"b", "git_1%3a2.39_all.deb": b"g", "var/lib/apt/lists/Packages": b"index"}
+PATHS = "debootstrap/debpaths"
 
 
 def test_an_archive_is_read_as_its_lock_is_written(tmp_path: Path, recipe: Recipe) -> None:
@@ -57,6 +58,41 @@ def test_other_packages_are_refused_by_name_before_anything_runs(
     assert caught.value.code == "image.packages_changed"
     assert named in caught.value.sentence
     assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param({"usr/lib/python3/dist-packages/sitecustomize.py": b"forged"}, id="a file of the image's root"),
+        pytest.param({"evil.deb": b"forged"}, id="a package without a version in its name"),
+        pytest.param({"debootstrap/deeper/evil": b"forged"}, id="a folder that is not debootstrap's"),
+        pytest.param({PATHS: b"bash /debootstrap/evil\n"}, id="a package installed from another place"),
+        pytest.param({PATHS: b"bash /var/cache/apt/archives/git_1%3a2.39_all.deb\n"}, id="another package's file"),
+    ],
+)
+def test_an_archive_holds_packages_and_debootstraps_notes_and_nothing_else(
+    tmp_path: Path, recipe: Recipe, stranger: dict[str, bytes]
+) -> None:
+    """It is unpacked as the image's root: a file in it would stand in the verifier."""
+    with pytest.raises(AssetError) as caught:
+        debian.unpack_root(recipe, archive(tmp_path / "a.tgz", GOOD | stranger), tmp_path / "root")
+    assert caught.value.code == "image.archive_changed"
+    assert not (tmp_path / "root").exists()
+
+
+def test_no_link_is_taken_from_an_archive(tmp_path: Path) -> None:
+    link = tarfile.TarInfo("var/lib/apt/lists/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as tar:
+        tar.addfile(link)
+    with pytest.raises(AssetError):
+        debian.list_packages(tmp_path / "a.tgz")
+
+
+def test_debootstraps_own_list_of_paths_is_accepted(tmp_path: Path, recipe: Recipe) -> None:
+    paths = b"bash /var/cache/apt/archives/bash_5.2-1_amd64.deb\ngit /var/cache/apt/archives/git_1%3a2.39_all.deb\n"
+    found = debian.list_packages(archive(tmp_path / "a.tgz", GOOD | {PATHS: paths}))
+    assert found == debian.read_package_lock(recipe)
 
 
 def test_an_architecture_without_a_lock_is_refused(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:

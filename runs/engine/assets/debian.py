@@ -15,6 +15,15 @@ from runs.images.recipes import Recipe
 Package = tuple[str, str, str, str]
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _SHOWN = 5
+_PACKAGE = re.compile(r"var/cache/apt/archives/([^_/]+)_([^_/]+)_([^_/]+)\.deb")
+_NOTE = re.compile(r"(?:debootstrap|var/lib/apt/lists)/(?!\.)[^/]+")
+_PATHS = "debootstrap/debpaths"
+_FOLDERS = frozenset(
+    {
+        "debootstrap", "var", "var/lib", "var/lib/apt", "var/lib/apt/lists", "var/lib/apt/lists/partial",
+        "var/cache", "var/cache/apt", "var/cache/apt/archives", "var/cache/apt/archives/partial",
+    }
+)  # fmt: skip
 
 
 def architecture() -> str:
@@ -69,16 +78,48 @@ def unpack_root(recipe: Recipe, archive: Path, root: Path) -> None:
 
 
 def list_packages(archive: Path) -> list[Package]:
-    """(name, version, architecture, SHA-256) of every .deb in an archive, sorted."""
+    """(name, version, architecture, SHA-256) of every .deb in an archive, sorted.
+
+    The archive is unpacked as the image's root, so whatever else would be left there, or installed from another
+    place, is refused. Raises AssetError `image.archive_changed`.
+    """
     found = []
     with tarfile.open(archive) as tar:
         for member in tar:
-            matched = re.fullmatch(r"([^_/]+)_([^_/]+)_([^_/]+)\.deb", Path(member.name).name)
-            content = tar.extractfile(member) if matched and member.isfile() else None
-            if matched and content:
-                digest = hashlib.sha256(content.read()).hexdigest()
+            content = _content_of(tar, member)
+            matched = _PACKAGE.fullmatch(member.name)
+            if matched:
+                digest = hashlib.sha256(content).hexdigest()
                 found.append((matched[1], unquote(matched[2]), matched[3], digest))
+            elif member.name == _PATHS and not all(map(_is_package_of, content.decode("utf-8", "replace").split("\n"))):
+                raise _archive_changed(member.name)
     return sorted(found)
+
+
+def _content_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """A member's bytes; AssetError unless it is one that debootstrap itself puts into its archive."""
+    if member.isdir() and member.name in _FOLDERS:
+        return b""
+    if not member.isreg() or not (_PACKAGE.fullmatch(member.name) or _NOTE.fullmatch(member.name)):
+        raise _archive_changed(member.name)
+    file = tar.extractfile(member)
+    return b"" if file is None else file.read()
+
+
+def _is_package_of(line: str) -> bool:
+    """Whether a line of debootstrap's list leads from a package's name to that package's own file."""
+    name, _, path = line.partition(" ")
+    matched = _PACKAGE.fullmatch(path.removeprefix("/"))
+    return not line or (matched is not None and matched[1] == name)
+
+
+def _archive_changed(name: str) -> AssetError:
+    return AssetError(
+        "image.archive_changed",
+        "A cached archive of Debian packages holds something that does not belong there. Delete it in the assets' "
+        "cache/packages folder and run prepare again.",
+        name,
+    )
 
 
 def read_package_lock(recipe: Recipe) -> list[Package]:

@@ -23,7 +23,8 @@ class SignInForm(AuthenticationForm):
     """Django's form, which refuses for a while after too many failures."""
 
     def clean(self) -> dict[str, Any]:
-        name, address = str(self.data.get("username", "")), _address(self.request)
+        # As Django reads it: without blanks around it, and in one form of compatible characters.
+        name, address = str(self.cleaned_data.get("username", "")), _address(self.request)
         if throttle.blocked(name, address):
             raise ValidationError(
                 "Too many attempts. Wait five minutes, or ask an administrator to set a new password.",

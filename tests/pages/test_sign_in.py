@@ -57,6 +57,13 @@ def test_one_address_cannot_try_all_names(site: Site, client: Client) -> None:
     assert attempt(client, "viewer-1", PASSWORD) == 429
 
 
+def test_other_spellings_of_one_name_are_one_name(site: Site, client: Client) -> None:
+    """Django takes away blanks and brings compatible characters to one form; so does the count."""
+    for spelling in ("viewer-1 ", " viewer-1", "\tviewer-1", "ｖiewer-1", "viewer-１", "VIEWER-1  "):
+        attempt(client, spelling, "wrong")
+    assert attempt(client, "viewer-1", PASSWORD) == 429
+
+
 @pytest.mark.parametrize("door", ["/sign-in/", "/admin/login/"])
 def test_every_door_has_the_same_bound(site: Site, client: Client, door: str) -> None:
     """The admin has a sign-in page of its own, which counts and refuses like ours."""

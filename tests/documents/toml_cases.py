@@ -66,7 +66,7 @@ CASES = [
     TomlCase(
         "another host",
         'allowed_hosts = ["model-gateway"]',
-        'allowed_hosts = ["pypi.org"]',
+        'allowed_hosts = ["packages.example"]',
         "task.network",
         "environment.allowed_hosts[0]",
     ),

@@ -1,5 +1,6 @@
 """A run's folder becomes the register: bounded, scrubbed, hashed, and hostile entries are named."""
 
+import contextlib
 import json
 import os
 import socket
@@ -100,9 +101,8 @@ def test_links_fifos_devices_sockets_and_hard_links_are_named_and_never_followed
     (place / "dangling").symlink_to("/nonexistent")
     os.mkfifo(place / "fifo")
     (place / "hard").hardlink_to(tmp_path / "outside")
-    with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(place)
-        server.bind("socket")
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(place):
+        server.bind("socket")  # a whole path would be too long for a socket
     names = ["link", "folder-link", "dangling", "fifo", "hard", "socket"]
     if os.geteuid() == 0:
         os.mknod(place / "device", 0o600 | 0o020000, os.makedev(1, 5))

@@ -172,7 +172,7 @@ def test_a_profile_is_uploaded_byte_for_byte(site: Site, browse: Browser) -> Non
 
     from django.core.files.uploadedfile import SimpleUploadedFile
 
-    data = Path("tests/fixtures/profiles-v1/smoke.json").read_bytes()
+    data = (Path(__file__).parents[1] / "fixtures/profiles-v1/smoke.json").read_bytes()
     browse("admin").post("/admin/runs/profile/add/", {"file": SimpleUploadedFile("smoke.json", data)})
     stored = Profile.objects.exclude(pk=site.profile.pk).get()
     assert bytes(stored.source) == data

@@ -16,7 +16,7 @@ SCHEMA = "benchsite.endpoint/v1"
 DEFAULT_REQUEST_TIMEOUT_S = 120
 _ALIAS = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
 _VARIABLE = r"^[A-Z][A-Z0-9_]{0,127}$"
-_FILE = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+_FILE = r"^(/\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"  # a hidden folder is fine, a step up is not
 # The site's own settings and what steers a process are no credentials of an endpoint.
 _OWN_VARIABLES = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "PATH", "HOME", "PYTHONPATH", "LD_PRELOAD")
 _OWN_PREFIXES = ("DJANGO_", "BENCHSITE_", "PG")

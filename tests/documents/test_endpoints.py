@@ -128,6 +128,7 @@ def test_the_three_kinds_of_credential_are_taken():
     for credential in (
         {"kind": "env", "name": "BENCHSITE_ENDPOINT_LOCAL_KEY"},
         {"kind": "file", "name": "/run/secrets/model-key"},
+        {"kind": "file", "name": "/srv/checkout/.benchsite/scripted-key"},
         {"kind": "none"},
     ):
         name = loaded(credential=credential).document["credential"]["name"]
@@ -156,3 +157,9 @@ def test_any_text_is_a_url_or_refused_without_an_accident(text, route):
 def test_no_url_with_user_info_query_or_fragment_is_ever_taken(url):
     if not list(url_problems(url, "direct")):
         assert not set("@?#%\\ ") & set(url)
+
+
+@pytest.mark.parametrize("name", ["/run/../etc/shadow", "/./key", "/run/..", "relative", "/run//key", "/run/.../key"])
+def test_a_credential_file_never_steps_up_or_stays(name):
+    with pytest.raises(DocumentError):
+        loaded(credential={"kind": "file", "name": name})

@@ -55,6 +55,12 @@ ensure_packages() {
 
 engine_answers() { "$PYTHON" -c 'import docker; docker.from_env(timeout=5).ping()' >/dev/null 2>&1; }
 
+# is_process PIDFILE NAME: whether the file's pid is a live process of that program.
+is_process() {
+  local pid
+  pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] && [ "$(basename "$(readlink "/proc/$pid/exe" || true)")" = "$2" ]
+}
+
 # An engine that answers: the one there is, else Docker Engine installed and started (root on Debian or Ubuntu only).
 ensure_engine() {
   engine_answers && return
@@ -66,8 +72,9 @@ ensure_engine() {
   if [ -d /run/systemd/system ]; then
     systemctl start docker
   else
-    # A dead daemon's pid file would keep the new one from starting.
-    pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid
+    # A pid file whose process is gone, or only waits to be reaped, would keep the new daemon from starting.
+    is_process /var/run/docker.pid dockerd || rm -f /var/run/docker.pid
+    is_process /var/run/docker/containerd/containerd.pid containerd || rm -f /var/run/docker/containerd/containerd.pid
     setsid dockerd >"$DATA/dockerd.log" 2>&1 </dev/null &
   fi
   for _ in $(seq 120); do engine_answers && return; sleep 0.5; done

@@ -1,6 +1,6 @@
 """How are durations, sizes, numbers and missing values written? Pure."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from math import floor
 
 NOT_RECORDED = "not recorded"
@@ -59,6 +59,12 @@ def ago(at: datetime | None, now: datetime) -> str:
     return f"{round(seconds / 86_400)} days ago"
 
 
+def minute(at: datetime, now: datetime) -> str:
+    """``14:05 UTC``; of another day ``28 Nov, 14:05 UTC``."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    return f"{at:%H:%M} UTC" if at.date() == now.date() else f"{at:%-d %b, %H:%M} UTC"
+
+
 def size(octets: int | None) -> str:
     """``16 B``, ``3.9 KiB``, ``5.9 MiB``."""
     if octets is None:
@@ -97,6 +103,11 @@ def listed(things: list[str]) -> str:
 def opened(sentence: str) -> str:
     """The sentence with a capital first letter."""
     return sentence[:1].upper() + sentence[1:]
+
+
+def lowered(sentence: str) -> str:
+    """The sentence as a part of another one."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def visible(text: str) -> str:

@@ -4,8 +4,10 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -25,6 +27,7 @@ from runs.models import (
     Trial,
     Worker,
 )
+from runs.presenting.workers import condition
 from runs.refusals import Refusal
 
 admin.site.site_header = "benchsite"
@@ -233,12 +236,24 @@ class ProfileAdmin(ReadOnly):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnly):
-    list_display = ("name", "host", "alive", "draining", "reported_at", "heartbeat_at", "lost_declared_at")
+    list_display = ("name", "host", "condition", "reported_at", "heartbeat_at", "lost_declared_at")
     search_fields = ("name", "host")
+    actions = ("declare_lost",)
 
-    @admin.display(boolean=True)
-    def alive(self, worker: Worker) -> bool:
-        return worker.alive
+    @admin.display(description="condition")
+    def condition(self, worker: Worker) -> str:
+        return condition(worker, timezone.now()).word
+
+    @admin.action(description="Declare the selected worker's host lost…")
+    def declare_lost(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
+        """Lead to the page that says what follows; nothing is done here."""
+        if not access.may(request.user, access.DECLARE_HOST_LOST):
+            self.message_user(request, "Your role may not declare a host lost.", messages.ERROR)
+            return None
+        if queryset.count() != 1:
+            self.message_user(request, "Choose one worker at a time: its runs are shown first.", messages.WARNING)
+            return None
+        return redirect("worker_lost", name=queryset.get().name)
 
 
 @admin.register(Preview)

@@ -4,10 +4,13 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 
+from benchsite import words
 from runs import registry
 from runs.documents.problems import DocumentError
 from runs.models import Endpoint, Profile, TaskBundle, Worker
+from runs.presenting.workers import condition
 from runs.refusals import UnknownName
 
 _OPTIONAL = "leave empty for the profile's own"
@@ -19,7 +22,7 @@ class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
             case Endpoint():
                 return f"{obj.name}: {obj.model}" + (", scripted" if obj.scripted else "")
             case Worker():
-                return obj.name + ("" if obj.alive else ", not seen lately")
+                return obj.name + ("" if obj.alive else f", {words.lowered(condition(obj, timezone.now()).word)}")
             case Profile():
                 return f"{obj.name} {obj.content_sha256[:8]}"
         return str(obj)

@@ -7,23 +7,39 @@ from runs import access, audit, lifecycle
 from runs.access import AnyUser
 from runs.lifecycle import Failure
 from runs.models import ACTIVE_STATES, AuditKind, Bucket, Cleanup, Run, RunState, Verdict, Worker
+from runs.refusals import Refusal
 
 LOST_CODE = "worker_runtime.host_lost"
+
+
+class StillServing(Refusal):
+    """The worker's process is there; its runs can be cancelled and it can be stopped (exit code 3)."""
+
+    code = "worker.still_serving"
+    sentence = "This worker was heard from just now, so it is not lost. Cancel its run or stop the worker instead."
+
+
+def active_runs(worker: Worker) -> list[Run]:
+    """The runs that end when ``worker`` is declared lost. Queued ones do not: they wait for it."""
+    related = Run.objects.filter(worker=worker, state__in=ACTIVE_STATES).select_related("profile", "endpoint")
+    return list(related.order_by("created_at"))
 
 
 def declare_host_lost(*, user: AnyUser, worker: Worker) -> list[Run]:
     """End the active runs of ``worker`` as interrupted with a failed cleanup, until it returns and
     reconciles.
 
-    Finished trials keep their results. Audited; repeating it ends nothing twice. Raises ``PermissionDenied``.
+    Finished trials keep their results. Audited; repeating it ends nothing twice. Raises ``PermissionDenied``,
+    and ``StillServing`` for a worker with a recent heartbeat.
     """
     person = access.require(user, access.DECLARE_HOST_LOST)
+    if Worker.objects.get(pk=worker.pk).alive:
+        raise StillServing
     with transaction.atomic():
         hit = Worker.objects.filter(pk=worker.pk, lost_declared_at__isnull=True).update(
             lost_declared_at=timezone.now(), lost_declared_by_name=audit.name_of(person)
         )
-        active = list(Run.objects.filter(worker=worker, state__in=ACTIVE_STATES))
-        ended = [run for run in active if _end(run)]
+        ended = [run for run in active_runs(worker) if _end(run)]
         if hit or ended:
             detail = {"runs": [run.key for run in ended]}
             audit.record(AuditKind.HOST_LOST, user=person, subject=worker.name, detail=detail)

@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 from django.utils import timezone
 
+from benchsite import words
 from runs import locks
 from runs.documents.canonical import canonical_sha256, load_object
 from runs.documents.problems import DocumentError, Problem
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
+from runs.presenting.workers import condition
 
 type Check = dict[str, Any]
 type Level = Literal["block", "accept", "note"]
@@ -131,8 +133,8 @@ def _limits(report: dict[str, Any]) -> Iterator[Check]:
 
 def _host(worker: Worker) -> Iterator[Check]:
     yield check(
-        "worker alive", worker.alive, "worker.not_alive", f"Worker {worker.name} has a recent heartbeat."
-        if worker.alive else f"Worker {worker.name} has no recent heartbeat.",
+        "worker alive", worker.alive, "worker.not_alive",
+        f"Worker {worker.name}: {words.lowered(condition(worker, timezone.now()).word)}.",
         "The run waits in the queue until the worker is started.", "note",
     )  # fmt: skip
     waiting = Run.objects.filter(worker=worker, state__in=[*ACTIVE_STATES, RunState.QUEUED]).count()

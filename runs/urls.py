@@ -42,4 +42,5 @@ urlpatterns = [
     path("endpoints/<str:name>/<int:version>/", catalogue.endpoint, name="endpoint"),
     path("workers/", workers.workers, name="workers"),
     path("workers/<str:name>/", workers.worker, name="worker"),
+    path("workers/<str:name>/lost/", workers.lost, name="worker_lost"),
 ]

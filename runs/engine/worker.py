@@ -206,7 +206,7 @@ def _recover(name: str, current: list[HostWorker]) -> None:
 
 def _gone(name: str) -> None:
     with suppress(DatabaseError):
-        Worker.objects.filter(name=name).update(pid=None, draining=False, heartbeat_at=None)
+        Worker.objects.filter(name=name).update(pid=None, draining=False, heartbeat_at=timezone.now())
     connections.close_all()
 
 

@@ -38,8 +38,10 @@ class Worker(models.Model):
 
     @property
     def alive(self) -> bool:
-        """Whether its heartbeat is recent; says nothing certain about its runs."""
-        return self.heartbeat_at is not None and timezone.now() - self.heartbeat_at < STALE_AFTER
+        """Whether its process has neither stopped nor fallen silent; says nothing certain about its runs."""
+        if self.pid is None or self.heartbeat_at is None:
+            return False
+        return timezone.now() - self.heartbeat_at < STALE_AFTER
 
 
 class HarnessLock(models.Model):

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from benchsite import words
 from runs.presenting import banner
+from runs.presenting.workers import condition
 
 if TYPE_CHECKING:
     from runs.models import Run, TaskBundle, Worker
@@ -50,11 +51,11 @@ def silent(run: "Run", now: datetime) -> Note:
 
 def unseen(worker: "Worker", now: datetime, waiting: int) -> Note:
     waits = f"{words.counted(waiting, 'run')} waiting for it" if waiting else "no run waits for it"
-    seen = f"was last seen {words.ago(worker.heartbeat_at, now)}" if worker.heartbeat_at else "has never been seen"
+    found = condition(worker, now)
     return Note(
         "workers",
         "attention" if waiting else "",
-        f"{worker.name} {seen}",
+        f"{worker.name}: {words.lowered(found.word)}",
         f"{words.opened(waits)}; start it there with manage.py worker",
         reverse("worker", args=[worker.name]),
         "Worker",

@@ -21,7 +21,6 @@ RESULTS = {
     kind: Mark(kind, kind.capitalize())
     for kind in ("passed", "failed", "incomplete", "error", "cancelled", "running", "cancelling", "queued")
 }
-UNSEEN = Mark("unseen", "Not seen")
 
 
 def of_run(run: "Run") -> Mark:

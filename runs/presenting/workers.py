@@ -65,7 +65,7 @@ def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
     engine = report.get("engine") or {}
     return WorkerRow(
         name=worker.name,
-        mark=state(worker),
+        mark=condition(worker, now),
         engine=str(engine.get("version") or ""),
         enforces=_enforces(limits, missing),
         missing=missing,
@@ -74,13 +74,22 @@ def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
     )
 
 
-def state(worker: "Worker") -> marks.Mark:
-    """Running, idle, draining, or not seen."""
+def condition(worker: "Worker", now: datetime) -> marks.Mark:
+    """What became of a worker's process, as every page and command says it.
+
+    A clean stop clears the pid and leaves the time; a killed process leaves both, and falls silent.
+    """
+    if worker.lost_declared_at is not None:
+        return marks.Mark("attention", "Declared lost")
+    if worker.heartbeat_at is None:
+        return marks.Mark("unseen", "Never started")
+    if worker.pid is None:
+        return marks.Mark("unseen", f"Stopped {words.ago(worker.heartbeat_at, now)}")
     if not worker.alive:
-        return marks.UNSEEN
-    if getattr(worker, "active_runs", 0):
-        return marks.RESULTS["running"]
-    return marks.Mark("held", "Draining" if worker.draining else "Idle")
+        return marks.Mark("attention", f"Not heard from since {words.minute(worker.heartbeat_at, now)}")
+    if worker.draining:
+        return marks.Mark("running", "Draining")
+    return marks.Mark("running" if getattr(worker, "active_runs", 0) else "held", "Serving")
 
 
 def worker_page(worker: "Worker") -> WorkerPage:

@@ -2,15 +2,20 @@
 
 from collections import Counter
 
+from django.contrib import messages
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from runs import access, svg
+from benchsite import words
+from runs import access, hosts, svg
 from runs.models import ACTIVE_STATES, Run, RunState, Worker
+from runs.presenting.host_lost import ending, lost_host
 from runs.presenting.run_rows import run_row
-from runs.presenting.workers import state, worker_page, worker_row
+from runs.presenting.workers import condition, worker_page, worker_row
+from runs.refusals import Refusal
 from runs.views.run_list import listed
 
 _RECENT = 10
@@ -37,15 +42,58 @@ def busy_workers() -> list[Worker]:
 
 @require_safe
 def worker(request: HttpRequest, name: str) -> HttpResponse:
-    found = access.worker_or_404(request.user, name)
+    found, now = access.worker_or_404(request.user, name), timezone.now()
     found.active_runs = found.runs.filter(state__in=ACTIVE_STATES).count()  # type: ignore[attr-defined]
     runs = [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, listed().filter(worker=found)[:_RECENT])]
     context = {
         "worker": found,
-        "mark": state(found),
+        "mark": condition(found, now),
         "page": worker_page(found),
         "images": found.image_locks.filter(current=True),
         "harness": found.harness_locks.filter(current=True).first(),
         "runs": runs,
+        "may_declare": _declarable(found) and access.may(request.user, access.DECLARE_HOST_LOST),
     }
     return render(request, "runs/worker.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def lost(request: HttpRequest, name: str) -> HttpResponse:
+    """Say what follows when the host is declared lost; by POST, do it."""
+    found = access.worker_or_404(request.user, name, access.DECLARE_HOST_LOST)
+    if request.method == "POST":
+        return _declared(request, found)
+    endings = [ending(run, run.left) for run in _with_left(found)]  # type: ignore[attr-defined]
+    waiting = found.runs.filter(state=RunState.QUEUED).count()
+    context = {
+        "worker": found,
+        "mark": condition(found, timezone.now()),
+        "page": lost_host(endings, waiting),
+        "possible": _declarable(found),
+        "refusal": hosts.StillServing.sentence if found.alive else "",
+    }
+    return render(request, "runs/worker_lost.html", context)
+
+
+def _declared(request: HttpRequest, found: Worker) -> HttpResponse:
+    again = found.lost_declared_at is not None
+    try:
+        ended = hosts.declare_host_lost(user=request.user, worker=found)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+    else:
+        said = "was declared lost before" if again else "is declared lost"
+        messages.info(request, f"{found.name} {said}; {words.counted(len(ended), 'run')} ended.")
+    return redirect("worker", name=found.name)
+
+
+def _declarable(worker: Worker) -> bool:
+    return worker.lost_declared_at is None and not worker.alive
+
+
+def _with_left(worker: Worker) -> list[Run]:
+    """The runs that would end, each with ``left``: how many of its things were not seen removed."""
+    gone = Q(resources__outcome__in=["removed", "absent"])
+    keys = [run.pk for run in hosts.active_runs(worker)]
+    found = Run.objects.filter(pk__in=keys).select_related("profile", "endpoint")
+    return list(found.annotate(left=Count("resources", filter=~gone)).order_by("created_at"))

@@ -125,7 +125,7 @@ def _worker() -> Worker:
         "limits": limits,
     }
     worker = locks.record_report(name, report, capability_sha256=digest("capabilities"), host="bench-1.internal")
-    Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now())
+    Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now(), pid=4242)
     locks.record_harness_lock(name, _HARNESS)
     recipes = json.loads((packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes())["images"]
     images = {

@@ -104,9 +104,9 @@ def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, clien
 
 
 def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
-    from tests.pages import test_evidence, test_previews
+    from tests.pages import test_evidence, test_previews, test_workers
 
-    known = {*READ, *ACT, *OPEN_TO_ALL, "logout", *test_previews.NAMES, *test_evidence.NAMES}
+    known = {*READ, *ACT, *OPEN_TO_ALL, "logout", *test_previews.NAMES, *test_evidence.NAMES, *test_workers.NAMES}
     assert set(_names(get_resolver().url_patterns)) - known == set()
 
 

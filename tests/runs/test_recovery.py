@@ -8,6 +8,7 @@ import time
 import pytest
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -227,6 +228,13 @@ class TestLostHost:
         hosts.declare_host_lost(user=root, worker=run.worker)
         assert hosts.declare_host_lost(user=root, worker=run.worker) == []
         assert AuditEntry.objects.filter(kind="host_lost").count() == 1
+
+    def test_a_worker_that_serves_is_not_lost(self):
+        run = claimed_by(Process(), host="far-away", worker="far")
+        Worker.objects.filter(name="far").update(pid=7, heartbeat_at=timezone.now())
+        with pytest.raises(hosts.StillServing):
+            hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+        assert again(run).active and not AuditEntry.objects.exists()
 
     @pytest.mark.parametrize("role", ["viewer", "operator", "reviewer"])
     def test_only_administrators_declare_it(self, role):

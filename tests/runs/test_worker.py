@@ -86,7 +86,9 @@ def test_a_burst_executes_what_waits_and_leaves(start_worker):
     assert process.exitcode == 0
     assert [again(run).state for run in runs] == [RunState.FINISHED] * 2
     assert executions() == [run.key for run in runs]
-    assert Worker.objects.get(name="local").pid is None
+    worker = Worker.objects.get(name="local")
+    assert worker.pid is None and worker.heartbeat_at is not None
+    assert not worker.alive
 
 
 def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker, monkeypatch):

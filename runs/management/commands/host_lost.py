@@ -1,0 +1,37 @@
+"""Ends the runs of a worker host that never comes back; without --yes it only says what would end."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from benchsite import words
+from runs import access, hosts, registry
+from runs.management.output import Exit, SiteCommand
+from runs.presenting.workers import condition
+
+
+class Command(SiteCommand):
+    help = "Declare a worker host lost: its active runs end as interrupted. Exit 3 without --yes, or when it serves."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("worker", help="name of the worker")
+        parser.add_argument("--yes", action="store_true", help="do it; without this, only say what would end")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.DECLARE_HOST_LOST)
+        worker = registry.find_worker(options["worker"])
+        found = words.lowered(condition(worker, timezone.now()).word)
+        self.output.line(f"worker {worker.name}: {found}")
+        done = bool(options["yes"])
+        runs = hosts.declare_host_lost(user=user, worker=worker) if done else hosts.active_runs(worker)
+        for run in runs:
+            self.output.line(f"run {run.key} {'ended' if done else 'would end'}; what it owned there may still exist")
+        if not runs:
+            self.output.line("no run is being executed there")
+        if not done:
+            self.output.line("nothing was done; repeat it with --yes")
+        document = {"worker": worker.name, "condition": found, "declared": done, "runs": [run.key for run in runs]}
+        self.output.json("benchsite.host-lost/v1", document)
+        return Exit.DONE if done else Exit.BLOCKED

@@ -5,6 +5,7 @@ secrets need not stand in the environment. Giving both is refused.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -45,6 +46,15 @@ def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
     if not minimum <= number <= maximum:
         raise ImproperlyConfigured(f"{name} is {number}; it must lie between {minimum} and {maximum}.")
     return number
+
+
+def choice[T: str](name: str, default: T, known: Sequence[T]) -> T:
+    """One of the `known` words."""
+    value = text(name, default).strip()
+    for word in known:
+        if value.casefold() == word.casefold():
+            return word
+    raise ImproperlyConfigured(f"{name} is {value!r}; write one of {', '.join(known)}.")
 
 
 def names(name: str, default: str = "") -> list[str]:

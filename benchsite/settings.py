@@ -7,7 +7,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
-from benchsite import environ
+from benchsite import environ, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = environ.folder("BENCHSITE_DATA", BASE_DIR / ".benchsite")
@@ -56,6 +56,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "benchsite.requests.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
@@ -96,6 +97,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = environ.text("REDIS_URL", "")
 REDIS_SOCKET = DATA / "redis" / "redis.sock"
 RQ_QUEUES = {"default": {"URL": REDIS_URL or f"unix://{REDIS_SOCKET}?db=0", "DEFAULT_TIMEOUT": 2700}}
+RQ_SHOW_ADMIN_LINK = False  # its dashboard can requeue jobs and shows raw exceptions
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -149,10 +151,11 @@ WORKER_HOST = environ.text("BENCHSITE_HOST", socket.gethostname())
 SELF_REVIEW = environ.flag("BENCHSITE_SELF_REVIEW", False)  # may a reviewer approve their own revision?
 DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, maximum=120)
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": environ.text("BENCHSITE_LOG_LEVEL", "INFO")},
-}
+# How many proxies stand before the site and add to X-Forwarded-For; 0 believes no header.
+TRUSTED_PROXIES = environ.integer("BENCHSITE_TRUSTED_PROXIES", 0, minimum=0, maximum=8)
+
+LOGGING = logs.logging_config(
+    form=environ.choice("BENCHSITE_LOG_FORMAT", "auto", logs.FORMATS),
+    level=environ.choice("BENCHSITE_LOG_LEVEL", "INFO", logs.LEVELS),
+)
+logs.hide(SECRET_KEY, str(DATABASES["default"].get("PASSWORD", "")), *logs.secrets_of_url(REDIS_URL))

@@ -14,6 +14,7 @@ from django.urls import reverse_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from benchsite import throttle
+from benchsite.client_address import client_address
 from benchsite.navigation import THEME_COOKIE, THEMES, may_words
 
 _YEAR_S = 31_536_000
@@ -59,7 +60,7 @@ class ChangePassword(auth_views.PasswordChangeView):
 
 
 def _address(request: HttpRequest | None) -> str:
-    return "" if request is None else str(request.META.get("REMOTE_ADDR", ""))
+    return "" if request is None else client_address(request.META)
 
 
 class AppearanceForm(forms.Form):

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
+from benchsite import logs
 from evidence.classify import Classification, classify_trial
 from evidence.ingest import ingest
 from evidence.publishing import integrity_held, publish
@@ -43,7 +44,10 @@ class Secrets:
     failure: dict[str, Any] | None = None
 
     def add(self, *values: str | None) -> None:
-        self.values += [value for value in values if value]
+        """Know these too; from now on no line of this process's log holds one."""
+        given = [value for value in values if value]
+        self.values += given
+        logs.hide(*given)
 
 
 def conclude(

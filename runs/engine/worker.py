@@ -25,7 +25,7 @@ from rq import Worker as RqWorker
 from rq.executions import Execution
 from rq.job import Job
 
-from benchsite import embedded_redis
+from benchsite import embedded_redis, logs
 from runs import hosts, locks, queue
 from runs.engine import recovery
 from runs.models import Worker
@@ -77,12 +77,13 @@ class HostWorker(RqWorker):
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Carry out one job; a run whose process was lost is concluded before anything else starts."""
-        try:
-            super().execute_job(job, queue)
-        finally:
-            if job.id.startswith("run-"):
-                recovery.recover_run(job.id.removeprefix("run-"))
-            connections.close_all()
+        with logs.about(job=job.id, run=job.id.rpartition("-")[2]):  # the forked process inherits them
+            try:
+                super().execute_job(job, queue)
+            finally:
+                if job.id.startswith("run-"):
+                    recovery.recover_run(job.id.removeprefix("run-"))
+                connections.close_all()
 
     def _wait_for_redis(self) -> None:
         with suppress(Exception):  # an embedded server that does not start now may start a second later

@@ -1,0 +1,46 @@
+"""Which request does a log line belong to? Each request has an id, taken from `X-Request-ID` or made here."""
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponseBase
+from structlog.contextvars import bind_contextvars, unbind_contextvars
+
+from benchsite import logs
+
+# What a proxy may hand in: nothing that could break a line, a header or a query of the log.
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)
+_OTHER_KEYS = frozenset({"preview", "preview_confirm"})  # pages whose key is not a run's
+
+
+class RequestIdMiddleware:
+    """Binds the request's id, and the run that its address names, to every line; answers with the id."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        request_id = request_id_of(request)
+        with logs.about(request_id=request_id):
+            try:
+                response = self.get_response(request)
+            finally:
+                unbind_contextvars("run")
+        response["X-Request-ID"] = request_id
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        key, match = kwargs.get("key"), request.resolver_match
+        if isinstance(key, UUID) and match is not None and match.url_name not in _OTHER_KEYS:
+            bind_contextvars(run=key.hex)
+
+
+def request_id_of(request: HttpRequest) -> str:
+    """The id that was handed in when it is safe and bounded, else a new one."""
+    given = request.headers.get("X-Request-ID", "")
+    return given if _SAFE.fullmatch(given) else uuid.uuid4().hex

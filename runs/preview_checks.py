@@ -6,29 +6,25 @@ runs its own preflight again when it claims the run.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.utils import timezone
 
 from benchsite import words
 from runs import locks
-from runs.documents.canonical import canonical_sha256, load_object
+from runs.checks import Level
+from runs.documents.canonical import as_object, canonical_sha256, load_object
 from runs.documents.problems import DocumentError, Problem
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
 from runs.presenting.workers import condition
+from runs.worker_checks import ceiling_checks, report_checks
 
 type Check = dict[str, Any]
-type Level = Literal["block", "accept", "note"]
 
 REPORT_FRESH_FOR = timedelta(hours=24)
 PREPARE = "Run manage.py prepare on that worker."
-# What a bundle's ceilings and the design's isolation demand; a worker that cannot enforce one of them blocks.
-REQUIRED_LIMITS = (
-    "cpu", "memory", "pids", "nofile", "storage", "read_only_root", "capabilities", "no_new_privileges",
-    "seccomp", "no_network",
-)  # fmt: skip
-OPTIONAL_LIMITS = ("core",)
 
 
 def check(name: str, passed: bool, code: str, detail: str, remedy: str = "", level: Level = "block") -> Check:
@@ -45,8 +41,7 @@ def checks_of(
         *_documents(profile, bundle, endpoint),
         *_spec(problems),
         *_report(worker),
-        *_engine(locks.report_of(worker)),
-        *_limits(locks.report_of(worker)),
+        *_reported(locks.report_of(worker), bundle),
         *_host(worker),
     ]
     order = {"block": 0, "accept": 1, "note": 2}
@@ -97,38 +92,14 @@ def _report(worker: Worker) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _engine(report: dict[str, Any]) -> Iterator[Check]:
-    engine, problem = report.get("engine") or {}, report.get("engine_problem") or {}
+def _reported(report: dict[str, Any], bundle: TaskBundle) -> Iterator[Check]:
+    """What the worker's own report says of engine, platform, size and limits; a missing report has its own check."""
     if not report:
         return
-    seen = f"Docker Engine {engine.get('version')}, cgroup v{engine.get('cgroup_version')}."
-    yield check(
-        "engine", bool(engine), problem.get("code", "engine.unreachable"),
-        seen if engine else str(problem.get("sentence", "The Docker Engine did not answer.")),
-        "Start the engine on that host, then run manage.py worker --report there.",
-    )  # fmt: skip
-    yield check(
-        "platform", str(report.get("platform", "")).startswith("Linux"), "worker.platform",
-        f"{report.get('platform')}, Python {report.get('python')}.", "Runs need a Linux worker.",
-    )  # fmt: skip
-
-
-def _limits(report: dict[str, Any]) -> Iterator[Check]:
-    if not report.get("engine"):
-        return
-    proved = {limit["name"]: limit for limit in report.get("limits", [])}
-    for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
-        limit = proved.get(name, {"enforced": False, "mechanism": "not proved", "detail": "no probe ran"})
-        level: Level = "accept" if name in OPTIONAL_LIMITS else "block"
-        sentence = f"{limit['mechanism']}." if limit["enforced"] else f"Not enforced by {limit['mechanism']}."
-        remedy = "Use a worker whose engine enforces it."
-        yield check(f"limit {name}", bool(limit["enforced"]), f"limit.{name}_not_enforced", sentence, remedy, level)
-    yield check(
-        "limit harness_network", bool(report.get("network_namespace")), "harness.shares_network",
-        "Harbor's own process runs in an empty network namespace."
-        if report.get("network_namespace") else "Harbor's own process keeps the host's network.",
-        "Give the worker the right to unshare its network namespace.", "accept",
-    )  # fmt: skip
+    found = [*report_checks(report)]
+    with suppress(DocumentError, KeyError, TypeError):  # a manifest that cannot be read has a check of its own
+        found += ceiling_checks(report, as_object(load_object(bundle.manifest.encode())["ceilings"]))
+    yield from (one.as_json() for one in found)
 
 
 def _host(worker: Worker) -> Iterator[Check]:

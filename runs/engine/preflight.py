@@ -1,40 +1,29 @@
 """May this run start on this worker now? Typed checks, all of them reported, made again when a run is claimed."""
 
+import os
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
 
+from runs.checks import Check
 from runs.documents.bundles import load_manifest, verify_task
 from runs.documents.packaged import packaged_folder
 from runs.engine.assets import Assets, verify_harness, verify_images
 from runs.engine.capabilities import capability_digest, capability_report
 from runs.engine.folder import RunFolder, copy_task, free_bytes
+from runs.engine.subnets import free_subnets
 from runs.models import TaskBundle
 from runs.ownership import Journal
-from runs.preview_checks import OPTIONAL_LIMITS
+from runs.worker_checks import ceiling_checks, report_checks
 
 MIB = 1024 * 1024
+NETWORKS_OF_A_RUN = 2
 # A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
 DISK_NEEDED_BYTES = 1024 * MIB
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One condition: what was checked, whether it holds, a stable code, what was seen, and who can do what."""
-
-    name: str
-    passed: bool
-    code: str
-    detail: str = ""
-    remedy: str = ""
-    required: bool = True
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class PreflightFailed(Exception):
@@ -88,14 +77,13 @@ def preflight(
         harness = pool.submit(lambda: list(harness_checks(assets, spec)))
         worker_checks = [
             *image_checks(api, assets, spec),
-            *disk_checks(folder.path),
+            *room_checks(api, folder.path),
             *capability_checks(spec, assets, api, journal, worker),
         ]
     checks = [*harness.result(), *worker_checks]
     for check in checks:
-        if check.required and not check.passed:
-            sentence = f"{check.detail} {check.remedy}".strip()
-            raise PreflightFailed(failure_class(check.code), check.code, sentence, check.detail)
+        if check.refuses:
+            raise PreflightFailed(failure_class(check.code), check.code, check.sentence, check.detail)
     return checks
 
 
@@ -108,9 +96,12 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
     """The environment that runs Harbor: every byte of its tree against its lock, and the lock against the spec."""
     problems = verify_harness(assets.harness)
     for problem in problems:
-        yield Check("harness", False, problem.code, problem.sentence)
+        name = "interpreter" if problem.code.startswith("harness.interpreter") else "harness"
+        yield Check(name, False, problem.code, problem.sentence)
     if not problems:
-        yield Check("harness", True, "harness.intact", "every file of the harness environment is the locked one")
+        yield Check("harness", True, "harness.intact", "Every file of the harness environment is the locked one.")
+        python = f"Python {assets.harness.lock.interpreter.version} is the locked interpreter."
+        yield Check("interpreter", True, "harness.interpreter_locked", python)
     if spec is not None and spec["harness"]["lock_sha256"] != assets.harness.lock_sha256:
         yield Check(
             "harness_lock",
@@ -127,7 +118,7 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | N
     for problem in problems:
         yield Check("images", False, problem.code, problem.sentence)
     if not problems:
-        yield Check("images", True, "images.locked", "agent, verifier and gateway images are the locked ones")
+        yield Check("images", True, "images.locked", "Agent, verifier and gateway images are the locked ones.")
     locked = {image.role: image.id for image in assets.images.images}
     if spec is not None and spec["images"] != locked:
         yield Check(
@@ -139,6 +130,33 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | N
         )
 
 
+def room_checks(api: docker.APIClient, path: Path) -> Iterator[Check]:
+    """Whether a run finds its place here: an owned folder ``path`` that nobody else reads, disk, two networks."""
+    seen = path.lstat()
+    owned = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
+    yield Check(
+        "folder",
+        owned,
+        "folder.owned" if owned else "worker.folder_not_private",
+        "The run's folder is its worker's own." if owned else "The run's folder can be read by others.",
+        "" if owned else "Give BENCHSITE_DATA to the worker's user, with mode 0700.",
+    )
+    yield from disk_checks(path)
+    yield from subnet_checks(api)
+
+
+def subnet_checks(api: docker.APIClient) -> Iterator[Check]:
+    """Whether the engine's address pools still hold the two networks of a run. Raises EngineError."""
+    free = free_subnets(api, NETWORKS_OF_A_RUN)
+    yield Check(
+        "subnets",
+        free >= NETWORKS_OF_A_RUN,
+        "engine.subnets_free" if free >= NETWORKS_OF_A_RUN else "engine.no_free_subnet",
+        f"{free} of the {NETWORKS_OF_A_RUN} subnets that a run needs are free.",
+        "" if free >= NETWORKS_OF_A_RUN else "Remove networks that nobody uses, or widen the engine's address pools.",
+    )
+
+
 def disk_checks(path: Path) -> Iterator[Check]:
     free = free_bytes(path)
     yield Check(
@@ -146,7 +164,7 @@ def disk_checks(path: Path) -> Iterator[Check]:
         free >= DISK_NEEDED_BYTES,
         "disk.enough" if free >= DISK_NEEDED_BYTES else "worker.disk_full",
         f"{free // MIB:,} MiB free, {DISK_NEEDED_BYTES // MIB:,} MiB needed.",
-        "Free space where BENCHSITE_DATA lies.",
+        "" if free >= DISK_NEEDED_BYTES else "Free space where BENCHSITE_DATA lies.",
     )
 
 
@@ -156,6 +174,7 @@ def capability_checks(
     """Prove the limits anew and compare the worker with the one that was previewed."""
     report = worker_report(worker, journal, assets, api)
     yield from report_checks(report)
+    yield from ceiling_checks(report, spec["limits"])
     same = capability_digest(report) == spec["worker"]["capability_sha256"]
     yield Check(
         "worker",
@@ -173,28 +192,3 @@ def worker_report(
     digests = {} if assets is None else assets.digests()
     image = None if assets is None else assets.images.verifier.id
     return capability_report(worker=worker, journal=journal, image_id=image, assets=digests, api=api)
-
-
-def report_checks(report: dict[str, Any]) -> Iterator[Check]:
-    """What a report says: also for a preview, which never asks an engine itself."""
-    if report["engine"] is None:
-        sentence = (report["engine_problem"] or {}).get("sentence", "The container engine does not answer.")
-        yield Check("engine", False, "engine.unreachable", sentence, "Start Docker Engine on the worker.")
-        return
-    yield Check("engine", True, "engine.reachable", f"Docker Engine {report['engine']['version']}")
-    for limit in report["limits"]:
-        code = "limit.enforced" if limit["enforced"] else f"limit.{limit['name']}_not_enforced"
-        remedy = "" if limit["enforced"] else "Use a worker whose engine and kernel enforce it."
-        detail = f"{limit['name']} by {limit['mechanism']}: {limit['detail']}"
-        required = limit["name"] not in OPTIONAL_LIMITS
-        yield Check(f"limit_{limit['name']}", limit["enforced"], code, detail, remedy, required)
-    yield Check(
-        "network_namespace",
-        report["network_namespace"],
-        "harness.isolated" if report["network_namespace"] else "harness.shares_network",
-        "Harbor runs in an empty network namespace."
-        if report["network_namespace"]
-        else "Harbor's own process cannot be put into an empty network namespace here.",
-        "Run the worker as root to have it.",
-        required=False,
-    )

@@ -18,7 +18,7 @@ from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements
 from runs.management.output import Exit
 from runs.models import Cleanup, Verdict
-from runs.preview_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
+from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -107,6 +107,8 @@ def refusal_codes() -> set[str]:
         },
         *literal_codes("worker", "bundle", "image", "engine", "harness", within="runs/engine/preflight.py"),
         *literal_codes("worker", "bundle", "endpoint", "profile", "engine", "harness", within="runs/preview_checks.py"),
+        *literal_codes("worker", "engine", "harness", within="runs/worker_checks.py"),
+        *{"worker.too_little_cpus", "worker.too_little_memory"},
         *literal_codes("preview", "input", within="runs/refusals.py"),
         *literal_codes("credential", within="runs/engine/credentials.py"),
         *literal_codes("egress", within="runs/engine/"),
@@ -117,7 +119,10 @@ def refusal_codes() -> set[str]:
 
 
 # Codes of checks that hold; nobody has to look them up.
-PASSED_CHECKS = {"harness.intact", "harness.isolated", "worker.same", "engine.reachable"}
+PASSED_CHECKS = {
+    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux",
+    "worker.large_enough", "engine.reachable", "engine.subnets_free",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(refusal_codes()))

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from runs.checks import Check
 from runs.engine import preflight as module
 from runs.engine.assets import Problem
 from runs.engine.capabilities import capability_digest
 from runs.engine.folder import RunFolder
-from runs.engine.preflight import DISK_NEEDED_BYTES, Check, PreflightFailed, preflight
+from runs.engine.preflight import DISK_NEEDED_BYTES, PreflightFailed, preflight
 from tests.runs.sites import REPORT
 
+MIB = 1024 * 1024
 IMAGES = {role: f"sha256:{digit * 64}" for role, digit in (("agent", "4"), ("verifier", "5"), ("gateway", "6"))}
 
 
@@ -29,7 +31,11 @@ class World:
             "harness": {"lock_sha256": "1" * 64},
             "images": dict(IMAGES),
             "worker": {"capability_sha256": capability_digest(REPORT)},
+            "limits": {role: {"cpus": 1.0, "memory_bytes": 1024 * MIB} for role in IMAGES},
         }
+        path.chmod(0o700)
+        self.subnets = 30
+        monkeypatch.setattr(module, "free_subnets", lambda _, enough: min(enough, self.subnets))
         monkeypatch.setattr(module, "verify_harness", lambda _: self.harness)
         monkeypatch.setattr(module, "verify_images", lambda *_: self.images)
         monkeypatch.setattr(module, "free_bytes", lambda _: self.free)
@@ -38,7 +44,9 @@ class World:
     def check(self) -> list[Check]:
         locked = [SimpleNamespace(role=role, id=image) for role, image in IMAGES.items()]
         images = SimpleNamespace(images=locked, verifier=SimpleNamespace(id=IMAGES["verifier"]))
-        assets: Any = SimpleNamespace(harness=SimpleNamespace(lock_sha256="1" * 64), images=images, digests=dict)
+        lock = SimpleNamespace(interpreter=SimpleNamespace(version="3.12.1"))
+        harness = SimpleNamespace(lock_sha256="1" * 64, lock=lock)
+        assets: Any = SimpleNamespace(harness=harness, images=images, digests=dict)
         nothing: Any = None
         return preflight(self.spec, assets, nothing, nothing, RunFolder(self.path), "local")
 
@@ -62,7 +70,8 @@ def refusal(world: World) -> PreflightFailed:
 def test_on_a_worker_that_is_as_previewed_everything_holds(world: World) -> None:
     checks = world.check()
     assert all(check.passed for check in checks)
-    assert {"harness", "images", "disk", "engine", "worker", "limit_memory"} <= {check.name for check in checks}
+    names = {"harness", "interpreter", "images", "folder", "disk", "subnets", "engine", "platform", "limit memory"}
+    assert {*names, "worker cpus", "worker memory", "worker"} <= {check.name for check in checks}
 
 
 @pytest.mark.parametrize(
@@ -108,18 +117,25 @@ def test_a_limit_that_is_not_enforced_ends_the_run(world: World, name: str) -> N
 
 def test_what_may_be_accepted_in_a_preview_ends_no_run(world: World) -> None:
     world.limit("core", enforced=False)
-    assert [check.name for check in world.check() if not check.passed] == ["limit_core"]
+    assert [check.name for check in world.check() if not check.passed] == ["limit core"]
 
 
-def test_a_limit_that_was_not_proved_is_another_worker_than_the_previewed(world: World) -> None:
+def test_a_limit_that_was_not_proved_is_not_enforced(world: World) -> None:
     world.report = {**REPORT, "limits": [one for one in REPORT["limits"] if one["name"] != "memory"]}
-    assert refusal(world).code == "worker.changed"
+    assert refusal(world).code == "limit.memory_not_enforced"
+
+
+def test_another_report_than_the_previewed_ends_the_run(world: World) -> None:
+    world.report = {**REPORT, "host": "another"}
+    assert (refusal(world).code, refusal(world).failure_class) == ("worker.changed", "integrity")
 
 
 def test_without_an_engine_the_remedy_is_said(world: World) -> None:
     problem = {"code": "engine_unreachable", "sentence": "The engine does not answer."}
     world.report = {**REPORT, "engine": None, "engine_problem": problem}
-    assert refusal(world).sentence == "The engine does not answer. Start Docker Engine on the worker."
+    assert refusal(world).sentence == (
+        "The engine does not answer. Start the engine on that host, then run manage.py worker --report there."
+    )
 
 
 def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> None:
@@ -127,3 +143,40 @@ def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> No
     failed = refusal(world)
     assert (failed.code, failed.failure_class) == ("worker.disk_full", "worker_runtime")
     assert failed.sentence.endswith("Free space where BENCHSITE_DATA lies.")
+
+
+@pytest.mark.parametrize(
+    ("engine", "code"),
+    [({"cpus": 0}, "worker.too_little_cpus"), ({"memory_bytes": 2047 * MIB}, "worker.too_little_memory")],
+)
+def test_a_worker_smaller_than_the_ceilings_ends_the_run(world: World, engine: dict[str, Any], code: str) -> None:
+    world.report = {**REPORT, "engine": {**REPORT["engine"], **engine}}
+    world.spec["worker"]["capability_sha256"] = capability_digest(world.report)
+    failed = refusal(world)
+    assert (failed.code, failed.failure_class) == (code, "worker_runtime") and "larger worker" in failed.sentence
+
+
+def test_a_run_needs_two_free_subnets(world: World) -> None:
+    world.subnets = 2
+    world.check()
+    world.subnets = 1
+    failed = refusal(world)
+    assert failed.code == "engine.no_free_subnet" and "Remove networks that nobody uses" in failed.sentence
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o710, 0o701])
+def test_a_folder_that_others_may_enter_ends_the_run(world: World, mode: int) -> None:
+    world.path.chmod(mode)
+    assert refusal(world).code == "worker.folder_not_private"
+
+
+def test_a_link_in_the_place_of_the_runs_folder_ends_the_run(world: World, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    world.path = tmp_path / "link"
+    world.path.symlink_to(tmp_path / "elsewhere")
+    assert refusal(world).code == "worker.folder_not_private"
+
+
+def test_an_interpreter_that_is_not_the_locked_one_is_a_check_of_its_own(world: World) -> None:
+    world.harness = [Problem("harness.interpreter_changed", "The interpreter is not the locked one.")]
+    assert (refusal(world).code, refusal(world).failure_class) == ("harness.interpreter_changed", "integrity")

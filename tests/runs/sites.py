@@ -10,7 +10,7 @@ from runs import locks, registry, reviewing
 from runs.documents.canonical import canonical_sha256
 from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import Endpoint, Profile, TaskBundle, Worker
-from runs.preview_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
+from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
 from tests.runs.rows import person
 
 NAME = "environment-smoke"
@@ -21,8 +21,9 @@ RECORD: dict[str, Any] = {
 }  # fmt: skip
 REPORT: dict[str, Any] = {
     "schema": "benchsite.capabilities/v1", "worker": "local", "platform": "Linux x86_64", "python": "3.12.1",
-    "network_namespace": True, "engine": {"version": "20.10.24", "cgroup_version": "1"}, "engine_problem":
-    None, "limits": [
+    "network_namespace": True, "engine": {
+        "version": "20.10.24", "cgroup_version": "1", "cpus": 4, "memory_bytes": 8 * 1024**3,
+    }, "engine_problem": None, "limits": [
         {"name": name, "enforced": True, "mechanism": f"mechanism of {name}", "detail": ""}
         for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS)
     ],

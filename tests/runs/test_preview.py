@@ -10,8 +10,8 @@ from runs import locks, registry, reviewing
 from runs.documents.canonical import load_object
 from runs.models import AuditEntry, HarnessLock, ImageLock, Preview, Run, TaskBundle, Worker
 from runs.preview import make_preview
-from runs.preview_checks import REQUIRED_LIMITS
 from runs.refusals import BadInput, UnknownName
+from runs.worker_checks import REQUIRED_LIMITS
 from tests.runs.rows import person, run_row
 from tests.runs.sites import RECORD, Site, ready_site, report
 
@@ -199,3 +199,22 @@ class TestRegistry:
         newer = registry.store_profile(bytes(site.profile.source) + b" ", user=None)
         assert registry.find_profile("environment-smoke").pk == newer.pk
         assert registry.find_profile(site.profile.content_sha256[:12]).name == "environment-smoke"
+
+
+class TestSize:
+    """The bundle's ceilings are held against the worker before anything starts (design 6)."""
+
+    @pytest.mark.parametrize(
+        ("engine", "code"),
+        [({"cpus": 0}, "worker.too_little_cpus"), ({"memory_bytes": 64 * 1024**2}, "worker.too_little_memory")],
+    )
+    def test_a_worker_smaller_than_the_ceilings_blocks(self, site, engine, code):
+        whole = locks.report_of(site.worker)["engine"]
+        site.worker = report(engine={**whole, **engine})
+        preview = make_preview(**site.choice())
+        assert blocking_codes(preview) == {code}
+        assert preview.blocking[0]["remedy"] == "Use a larger worker."
+
+    def test_a_report_that_does_not_say_its_size_is_not_judged_by_it(self, site):
+        site.worker = report(engine={"version": "20.10.24", "cgroup_version": "1"})
+        assert blocking_codes(make_preview(**site.choice())) == set()

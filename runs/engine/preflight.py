@@ -22,6 +22,7 @@ from runs.worker_checks import ceiling_checks, report_checks
 
 MIB = 1024 * 1024
 NETWORKS_OF_A_RUN = 2
+_INTERPRETER_CODES = ("harness.interpreter_changed", "harness.interpreter_tampered")
 # A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
 DISK_NEEDED_BYTES = 1024 * MIB
 
@@ -96,7 +97,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
     """The environment that runs Harbor: every byte of its tree against its lock, and the lock against the spec."""
     problems = verify_harness(assets.harness)
     for problem in problems:
-        name = "interpreter" if problem.code.startswith("harness.interpreter") else "harness"
+        name = "interpreter" if problem.code in _INTERPRETER_CODES else "harness"
         yield Check(name, False, problem.code, problem.sentence)
     if not problems:
         yield Check("harness", True, "harness.intact", "Every file of the harness environment is the locked one.")

@@ -44,6 +44,7 @@ _ADMIN = (
     "declare_host_lost", "register_endpoint", "view_auditentry", "view_harnesslock", "view_imagelock",
     "view_preview", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle", "change_worker",
 )  # fmt: skip
+_PEOPLE = ("add_user", "change_user", "view_user", "view_group")  # of Django's own app; narrowed in runs.admin_people
 PERMISSIONS_OF_ROLE: dict[Role, tuple[str, ...]] = {
     Role.VIEWER: _VIEWER,
     Role.OPERATOR: _OPERATOR,
@@ -65,7 +66,10 @@ class Refused(Exception):
 
 
 def set_up_roles(*, using: str = "default", **_: Any) -> None:
-    """Create the four groups and give each exactly its permissions within this app (after every migrate)."""
+    """Create the four groups and give each exactly its permissions within this app (after every migrate).
+
+    Administrators also get those with which they manage people; permissions of other apps stay as they are.
+    """
     known = Permission.objects.using(using).filter(content_type__app_label="runs")
     by_name = {permission.codename: permission for permission in known}
     if not set(_ADMIN) <= set(by_name):
@@ -74,6 +78,20 @@ def set_up_roles(*, using: str = "default", **_: Any) -> None:
         group, _created = Group.objects.using(using).get_or_create(name=role.value)
         others = group.permissions.exclude(content_type__app_label="runs")
         group.permissions.set([*others, *(by_name[name] for name in names)])
+        if role is Role.ADMIN:
+            group.permissions.add(*_people(using))
+
+
+def _people(using: str) -> list[Permission]:
+    found = Permission.objects.using(using).filter(content_type__app_label="auth", codename__in=_PEOPLE)
+    return list(found)
+
+
+def within_roles(user: User) -> bool:
+    """Whether all that ``user`` may do comes from the four groups: nobody with more is an administrator's to change."""
+    if user.is_superuser or user.user_permissions.exists():
+        return False
+    return not user.groups.exclude(name__in=[role.value for role in Role]).exists()
 
 
 def may(user: AnyUser, permission: str) -> bool:

@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs import access, lifecycle, registry, reviewing
+from runs import admin_people as admin_people  # registers users and roles
 from runs.admin_forms import EndpointForm, ProfileForm
 from runs.cleaning import request_cleanup
 from runs.models import (

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from benchsite import words
 from evidence import store
 from evidence.export import ExportRefused, export
+from evidence.giving import NoSuchEvidence, artifact_for, record_given
 from evidence.kinds import TITLES
 from evidence.models import Artifact
 from evidence.reading import TEXT_WINDOW, text_window
@@ -28,13 +29,10 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 def artifact_or_404(request: HttpRequest, key: str) -> Artifact:
     """The file for this reader; private ones are for operators. 404 when unknown, 403 when the role is not enough."""
-    access.require(request.user, access.VIEW)
-    found = Artifact.objects.select_related("run").filter(key=key).first()
-    if found is None:
-        raise Http404("No such evidence.")
-    if not found.public:
-        access.require(request.user, access.READ_PRIVATE)
-    return found
+    try:
+        return artifact_for(request.user, key)
+    except NoSuchEvidence as error:
+        raise Http404("No such evidence.") from error
 
 
 @require_safe
@@ -60,13 +58,7 @@ def _body(request: HttpRequest, artifact: Artifact, part: tuple[int, int] | None
     if request.method == "HEAD":
         response = HttpResponse(content_type="application/octet-stream")
     else:
-        audit.record(
-            AuditKind.DOWNLOAD,
-            user=request.user,
-            run_id=artifact.run_id,
-            subject=artifact.path,
-            detail={"sha256": artifact.sha256, "bytes": end - start},
-        )
+        record_given(request.user, artifact, octets=end - start)
         response = StreamingHttpResponse(_pieces(artifact, part), content_type="application/octet-stream")
     response["Content-Length"] = str(end - start)
     response["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(artifact.name, safe='')}"

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite import words
+from evidence.giving import artifacts_for
 from evidence.models import READABLE, Artifact, ArtifactState
 from evidence.rows import file_row
 from runs import access
@@ -20,7 +21,7 @@ PAGE = 200
 def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
     run = access.run_or_404(request.user, key)
     private = access.may(request.user, access.READ_PRIVATE)
-    found = Artifact.objects.filter(run=run) if private else Artifact.objects.filter(run=run, public=True)
+    found = artifacts_for(request.user, run)
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 6:
         found = found.filter(trial=int(trial))

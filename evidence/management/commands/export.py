@@ -1,19 +1,19 @@
 """Writes a run's evidence into one archive, with a list of hashes that `sha256sum -c` accepts."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.export import Export, ExportRefused, export
+from evidence.export import ExportRefused, export
+from evidence.giving import NotInStorage
 from evidence.store import HashDiffers
 from runs import access, audit
+from runs.management.new_files import write_new
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import AuditKind, Run
-from runs.refusals import BadInput
 
 SCHEMA = "benchsite.export/v1"
 
@@ -31,13 +31,13 @@ class Command(SiteCommand):
         run, target = run_by_key(options["run"]), options["file"]
         try:
             found = export(run, secrets=known_secrets(run), public_only=options["public"])
-            _write(target, found)
+            write_new(target, found.chunks)
         except ExportRefused as refused:
             self.output.error(refused.code, refused.sentence, Exit.BLOCKED, {"paths": list(refused.paths)})
             return Exit.BLOCKED
-        except HashDiffers as error:
-            target.unlink()
-            self.output.error(error.code, error.sentence, Exit.ERROR, {})
+        except (HashDiffers, OSError) as error:  # what goes wrong with the archive itself is bad input
+            lost = error if isinstance(error, HashDiffers) else NotInStorage()
+            self.output.error(lost.code, lost.sentence, Exit.ERROR, {})
             return Exit.ERROR
         detail = {"bytes": found.size, "files": found.files, "public": options["public"]}
         audit.record(AuditKind.DOWNLOAD, user=user, run_id=run.pk, subject=found.name, detail=detail)
@@ -56,13 +56,3 @@ def known_secrets(run: Run) -> list[str]:
     except CredentialError:
         return []
     return [value] if value else []
-
-
-def _write(target: Path, found: Export) -> None:
-    try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise BadInput(f"The archive {target} cannot be made: {error.strerror}.", code="input.no_target") from error
-    with os.fdopen(descriptor, "wb") as file:
-        for piece in found.chunks:
-            file.write(piece)

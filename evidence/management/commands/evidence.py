@@ -1,0 +1,116 @@
+"""Lists the register of a run's evidence, and gets single files out of it by their id."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from benchsite import words
+from evidence.giving import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, give
+from evidence.models import Artifact
+from evidence.store import HashDiffers
+from runs.management.new_files import write_new
+from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.models import Run
+from runs.refusals import BadInput
+
+SCHEMA = "benchsite.evidence/v1"
+FILE_SCHEMA = "benchsite.evidence-file/v1"
+STDOUT = "-"
+_HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path")
+
+
+class Command(SiteCommand):
+    help = (
+        "List the files that are kept of a run, or get one of them by its id. The hash is checked while it is written: "
+        "exit 4, and no file, when the stored bytes are not those that were registered. 2 for an unknown id or a file "
+        "that exists already."
+    )
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("--get", metavar="ID", help="the id of one file, from the list")
+        parser.add_argument("--output", metavar="FILE", help="where to write it: a new file, or - for stdout")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        _check(options)
+        run = run_by_key(options["run"])
+        if options["get"] is None:
+            return self._list(user, run)
+        try:
+            return self._get(user, _file_of(user, run, options["get"]), options["output"])
+        except (HashDiffers, NotInStorage) as error:
+            self.output.error(error.code, error.sentence, Exit.ERROR, {})
+            return Exit.ERROR
+
+    def _list(self, user: User, run: Run) -> Exit:
+        files = list(artifacts_for(user, run).order_by("trial", "path"))
+        with_hash = not self.output.on_terminal  # where lines may be as long as they like
+        headings = (*_HEADINGS, "sha256") if with_hash else _HEADINGS
+        self.output.table(headings, [[*_row(file), file.sha256 or "-"][: len(headings)] for file in files])
+        if not files:
+            self.output.line("nothing is registered" if run.terminal else "nothing is registered before the run ends")
+        self.output.json(SCHEMA, {"run": run.key, "files": [file_json(file) for file in files]})
+        return Exit.DONE
+
+    def _get(self, user: User, file: Artifact, target: str) -> Exit:
+        if target == STDOUT:
+            stream = sys.stdout.buffer
+            for piece in give(user, file, verified_first=True):
+                stream.write(piece)
+            stream.flush()
+            return Exit.DONE
+        write_new(Path(target), give(user, file))
+        self.output.line(f"{file.path}: {words.size(file.size)} written to {target}, SHA-256 {file.sha256}")
+        self.output.json(FILE_SCHEMA, {"run": file.run.key, "file": file_json(file), "output": target})
+        return Exit.DONE
+
+
+def _check(options: dict[str, Any]) -> None:
+    if (options["get"] is None) != (options["output"] is None):
+        raise BadInput("--get ID and --output FILE belong together; --output - writes to stdout.")
+    if options["output"] == STDOUT and options["json"]:
+        raise BadInput("--output - writes the file itself to stdout; leave --json out.")
+
+
+def _file_of(user: User, run: Run, key: str) -> Artifact:
+    remedy = f"List the ids with: manage.py evidence {run.key[:8]}"
+    try:
+        found = artifact_for(user, key)
+    except NoSuchEvidence as error:
+        raise NoSuchEvidence(f"There is no file with the id {key}. {remedy}") from error
+    if found.run_id != run.pk:
+        raise NoSuchEvidence(f"The file with the id {key} is not of run {run.key}. {remedy}")
+    return found
+
+
+def _row(file: Artifact) -> list[object]:
+    size = words.size(file.size) if file.readable else words.NOT_RECORDED
+    state = file.get_state_display().lower()
+    return [
+        file.key if file.readable else "-", file.trial or "run", file.kind, size, _privacy(file), state, file.path,
+    ]  # fmt: skip
+
+
+def _privacy(file: Artifact) -> str:
+    return "public" if file.public else "private"
+
+
+def file_json(file: Artifact) -> dict[str, Any]:
+    """One file as documented for ``--json``; ``id``, ``size`` and ``sha256`` are null when nothing can be read."""
+    readable = file.readable
+    return {
+        "id": file.key if readable else None,
+        "trial": file.trial,
+        "kind": file.kind,
+        "path": file.path,
+        "state": file.state,
+        "privacy": _privacy(file),
+        "size": file.size if readable else None,
+        "source_size": file.source_size,
+        "sha256": file.sha256 if readable else None,
+        "redactions": file.redactions,
+        "note": file.note,
+    }

@@ -5,9 +5,13 @@ stderr.
 """
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -21,6 +25,7 @@ from rich.text import Text
 from runs.access import Role
 from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
+from runs.management.inert import inert
 from runs.models import Cleanup, Run, Verdict
 from runs.refusals import BadInput, Blocked, Refusal, UnknownName
 
@@ -55,16 +60,17 @@ def exit_of(run: Run) -> Exit:
     return Exit.CLEANUP_FAILED if run.cleanup == Cleanup.FAILED else _OF_VERDICT[Verdict(run.verdict)]
 
 
-def inert(text: str) -> str:
-    """Text for a terminal, without the control characters that could steer it."""
-    return "".join(_shown(character) for character in text)
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a waiting command speaks: ``say`` a line that stays, ``show`` where things are."""
+
+    say: Callable[[str], None]
+    show: Callable[[str], None]
 
 
-def _shown(character: str) -> str:
-    if character.isprintable():
-        return character
-    point = ord(character)
-    return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
+def _write(stream: Any, text: str) -> None:
+    stream.write(inert(text) + "\n")
+    stream.flush()
 
 
 class Printer:
@@ -75,9 +81,25 @@ class Printer:
         self.on_terminal = bool(getattr(out, "isatty", bool)())
 
     def line(self, text: str) -> None:
-        """One line of plain text; nothing with ``--json``."""
+        """One line of plain text, at once even in a pipe; nothing with ``--json``."""
         if not self.as_json:
-            self.out.write(inert(text) + "\n")
+            _write(self.out, text)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """What changes while a command waits: lines on stdout (with ``--json`` on stderr).
+
+        A terminal also gets a last line that moves.
+        """
+        if self.as_json or not self.on_terminal:
+            yield Progress(partial(_write, self.err if self.as_json else self.out), lambda text: None)
+            return
+        console = Console(file=self.out, highlight=False, markup=False)
+        with console.status("") as status:
+            yield Progress(
+                lambda text: console.print(Text(inert(text)), soft_wrap=True),
+                lambda text: status.update(Text(inert(text))),
+            )
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table on a terminal, tab-separated lines in a pipe, nothing with ``--json``."""
@@ -88,7 +110,9 @@ class Printer:
             for row in cells:
                 self.out.write("\t".join(row) + "\n")
             return
-        table = Table(*headings, box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False)
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
         for row in cells:
             table.add_row(*[Text(cell) for cell in row])
         Console(file=self.out, highlight=False, markup=False).print(table)
@@ -98,9 +122,13 @@ class Printer:
         if self.as_json:
             self.out.write(json.dumps({"schema": schema, **document}, ensure_ascii=True) + "\n")
 
+    def complain(self, sentence: str) -> None:
+        """A sentence on stderr about something beside the command's result."""
+        _write(self.err, sentence)
+
     def error(self, code: str, sentence: str, exit_code: Exit, extra: dict[str, Any]) -> None:
         """A refusal: the sentence on stderr, and with ``--json`` its document on stdout."""
-        self.err.write(f"{inert(sentence)}\n")
+        _write(self.err, sentence)
         document = {"code": code, "sentence": sentence, "exit_code": int(exit_code), **extra}
         self.json("benchsite.error/v1", document)
 
@@ -148,8 +176,12 @@ class SiteCommand(BaseCommand):
             code = self._refused(error)
         except (OperationalError, ProgrammingError) as error:
             code = self._without_tables(error)
-        except KeyboardInterrupt:
-            self.output.error("command.interrupted", "Stopped waiting; a run goes on.", Exit.ERROR, {})
+        except KeyboardInterrupt as stop:
+            sentence = getattr(stop, "sentence", "Stopped by Ctrl-C. Whatever had been started goes on.")
+            self.output.error("command.interrupted", sentence, Exit.ERROR, {})
+            code = Exit.ERROR
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it has gone
             code = Exit.ERROR
         if code != Exit.DONE:
             sys.exit(int(code))
@@ -206,5 +238,5 @@ def run_by_key(key: str) -> Run:
     found = list(Run.objects.select_related(*related).filter(pk__gte=least, pk__lte=most)[:2])
     if len(found) != 1:
         what = "There is no such run" if not found else "Several runs begin like this; give more characters"
-        raise BadInput(f"{what}: {key}", code="input.unknown_run")
+        raise BadInput(f"{what}: {key}. The newest ones: manage.py status", code="input.unknown_run")
     return found[0]

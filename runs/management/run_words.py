@@ -1,10 +1,12 @@
 """How is a run told in a terminal and in JSON? One shape for start, status, cancel and cleanup."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from evidence.codes import CODES
 from runs.management.output import exit_of
-from runs.models import OwnedResource, Run, Trial
+from runs.models import OwnedResource, Run, RunState, Trial
 
 RUN_SCHEMA = "benchsite.run/v1"
 _BUCKETS = ("requested", "evaluated", "passed", "failed", "error", "cancelled")
@@ -16,23 +18,58 @@ def counts_of(run: Run) -> dict[str, int]:
 
 
 def count_strip(run: Run) -> str:
-    """The counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0
+    """The run's counts with their sums."""
+    return strip_of(counts_of(run))
+
+
+def strip_of(c: Mapping[str, int]) -> str:
+    """Six counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0
     cancelled``."""
-    c = counts_of(run)
     ended = c["evaluated"] + c["error"] + c["cancelled"]
     rest = "" if ended == c["requested"] else f" + {c['requested'] - ended} not ended"
     graded = f"{c['evaluated']} evaluated ({c['passed']} passed + {c['failed']} failed)"
     return f"{c['requested']} requested = {graded} + {c['error']} error + {c['cancelled']} cancelled{rest}"
 
 
+def coverage(c: Mapping[str, int]) -> str:
+    """Both rates, never one without the other: ``2 of 2 evaluated passed · 2 of 3 requested evaluated``."""
+    passed = f"{c['passed']} of {c['evaluated']} evaluated passed" if c["evaluated"] else "nothing evaluated"
+    return f"{passed} · {c['evaluated']} of {c['requested']} requested evaluated"
+
+
 def state_line(run: Run) -> str:
     """Where the run is, in one line: state, stage, trial; or verdict and cleanup."""
     if run.terminal:
         return f"run {run.key} {run.state}: verdict {run.verdict}, cleanup {run.cleanup}"
+    if run.state == RunState.QUEUED:
+        return f"run {run.key} queued{_waits_for(run)}"
     trial = f" {run.stage_trial}" if run.stage_trial else ""
     stage = "" if run.stage == run.state else f", {run.stage}{trial}"
     asked = ", cancellation asked for" if run.cancel_requested_at else ""
     return f"run {run.key} {run.state}{stage}{asked}"
+
+
+def _waits_for(run: Run) -> str:
+    if run.worker.alive:
+        return ""
+    return f"; worker {run.worker.name} is not running: start it there with manage.py worker"
+
+
+def trial_line(trial: Trial, of: int) -> str:
+    """What became of a trial, or what it is doing, in one line."""
+    why = f" {_reason(trial)}" if trial.failure_code else ""
+    return f"trial {trial.ordinal} of {of}, {trial.task_name}: {trial.bucket or trial.stage or 'waiting'}{why}"
+
+
+def failure_line(run: Run) -> str:
+    """Why the run failed as a whole, or nothing."""
+    known = CODES.get(run.failure_code)
+    return f"failed in {run.failure_stage}: {run.failure_code}{f' ({known.title})' if known else ''}"
+
+
+def _reason(trial: Trial) -> str:
+    known = CODES.get(trial.failure_code)
+    return f"{trial.failure_code} ({known.title})" if known else trial.failure_code
 
 
 def trial_rows(run: Run) -> list[list[object]]:

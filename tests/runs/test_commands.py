@@ -10,7 +10,6 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from runs import lifecycle, queue, runlog
-from runs.management import following
 from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
 from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict
 from runs.refusals import BadInput
@@ -281,43 +280,6 @@ class TestCleanup:
 
     def test_a_run_that_has_not_ended_is_refused(self):
         assert command("cleanup", run_row().key).code == 2
-
-
-class TestFollowing:
-    def test_each_change_is_said_once_and_the_count_strip_last(self):
-        run, olga, said = run_row(), person("olga", "operator"), list[str]()
-        moves = iter(
-            [
-                lambda: lifecycle.claim(run.pk, worker="local", identity=Process(), host="h"),
-                lambda: None,
-                lambda: lifecycle.request_cancel(run.pk, user=None),
-                lambda: lifecycle.close_trials(run.pk, bucket=Bucket.CANCELLED),
-                lambda: lifecycle.finish(
-                    run.pk, state=RunState.CANCELLED, verdict=Verdict.CANCELLED, cleanup=Cleanup.CLEAN
-                ),
-            ]
-        )
-        ended = following.follow(run, user=olga, say=said.append, sleep=lambda _: next(moves)())
-        assert ended.verdict == "cancelled"
-        assert said == [
-            f"run {run.key} queued",
-            f"run {run.key} preparing, preflight",
-            f"run {run.key} preparing, preflight, cancellation asked for",
-            f"run {run.key} cancelled: verdict cancelled, cleanup clean",
-            "3 requested = 0 evaluated (0 passed + 0 failed) + 0 error + 3 cancelled",
-        ]
-
-    def test_ctrl_c_cancels_and_a_second_one_leaves(self):
-        run, olga, said = run_row(), person("olga", "operator"), list[str]()
-        lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
-
-        def interrupted(_: float) -> None:
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            following.follow(run, user=olga, say=said.append, sleep=interrupted)
-        assert Run.objects.get(pk=run.pk).cancel_requested_by_name == "olga"
-        assert any("cancelling" in line for line in said)
 
 
 class TestPrinter:

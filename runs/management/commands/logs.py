@@ -17,7 +17,10 @@ _FOLLOW_S = 0.5
 
 
 class Command(SiteCommand):
-    help = "Show a run's log lines after a cursor; --follow until the run has ended."
+    help = (
+        "Show a run's log from a cursor on, oldest first. Every line has a number; --json tells with which one to go "
+        "on. With --follow it goes on until the run has ended."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="run id, or its first 8 characters or more")
@@ -35,10 +38,11 @@ class Command(SiteCommand):
         cursor = self._window(run, cursor, limit)
         while options["follow"]:
             ended = Run.objects.get(pk=run.pk).terminal  # asked first, so that no last line is missed
-            cursor = self._window(run, cursor, limit)
-            if ended:
-                break
-            time.sleep(_FOLLOW_S)
+            before, cursor = cursor, self._window(run, cursor, limit)
+            if cursor == before:
+                if ended:
+                    break
+                time.sleep(_FOLLOW_S)
         return Exit.DONE
 
     def _window(self, run: Run, cursor: int, limit: int) -> int:

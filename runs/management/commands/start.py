@@ -7,35 +7,60 @@ from django.core.management.base import CommandParser
 
 from runs.management.choosing import add_choice, preview_of
 from runs.management.following import follow
-from runs.management.output import Exit, SiteCommand, exit_of
-from runs.management.run_words import RUN_SCHEMA, TRIAL_HEADINGS, run_json, state_line, trial_rows
+from runs.management.interrupts import Interrupts, interrupts
+from runs.management.output import Exit, SiteCommand
+from runs.management.report_files import add_reports, check_reports
+from runs.management.run_words import RUN_SCHEMA, run_json, state_line
+from runs.management.telling import reported, tell_run
 from runs.models import Run
 from runs.refusals import BadInput
 from runs.starting import confirm, confirm_by_hash, token_of
 
 
+class NotStarted(KeyboardInterrupt):
+    sentence = "Stopped by Ctrl-C before the start; nothing was started."
+
+
 class Command(SiteCommand):
-    help = "Start a run. Exit 0 when started, by its verdict with --wait; 2 bad input, 3 blocked."
+    help = (
+        "Start a run: preview it, check it, and put it into its worker's queue. Without --wait the exit code is 0 once "
+        "it is queued. With --wait it is the verdict's: 0 passed, 1 failed, 4 error or incomplete, 5 cancelled, "
+        "6 cleanup failed. 2 is bad input, 3 blocked by a check. Ctrl-C or TERM while waiting cancels the run and "
+        "waits for its end; a second one stops waiting."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         add_choice(parser)
-        parser.add_argument("--preview", help="confirm this earlier preview; needs --spec-sha256")
-        parser.add_argument("--spec-sha256", help="the hash of the spec that was previewed")
-        parser.add_argument("--accept", action="append", default=[], help="accept a check by name; may be repeated")
-        parser.add_argument("--wait", action="store_true", help="wait for the end; Ctrl-C cancels the run")
+        parser.add_argument("--preview", metavar="ID", help="confirm this earlier preview; needs --spec-sha256")
+        parser.add_argument("--spec-sha256", metavar="HASH", help="the hash of the spec that was previewed")
+        parser.add_argument(
+            "--accept", action="append", default=[], metavar="CHECK",
+            help="accept by name a check that the preview asks to accept; may be repeated",
+        )  # fmt: skip
+        parser.add_argument("--wait", action="store_true", help="wait for the end, telling each change")
+        add_reports(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
-        run = _start(user, options)
+        if not options["wait"] and (options["junit"] or options["summary"]):
+            raise BadInput("--junit and --summary tell of a run that has ended; give --wait with them.")
+        check_reports(options)
         if options["wait"]:
-            run = follow(run, user=user, say=self.output.line)
-            self.output.table(TRIAL_HEADINGS, trial_rows(run))
-        else:
-            self.output.line(state_line(run))
+            return self._to_the_end(user, options)
+        run = _start(user, options)
+        self.output.line(state_line(run))
+        self.output.line(f"follow it with: manage.py logs {run.key[:8]} --follow")
         self.output.json(RUN_SCHEMA, run_json(run))
-        return exit_of(run)
+        return Exit.DONE
+
+    def _to_the_end(self, user: User, options: dict[str, Any]) -> Exit:
+        with interrupts() as asked, self.output.progress() as progress:
+            run = _start(user, options, asked)
+            run = follow(run, user=user, say=progress.say, show=progress.show, interrupts=asked)
+        tell_run(self.output, run)
+        return reported(self.output, run, run_json(run), options)
 
 
-def _start(user: User, options: dict[str, Any]) -> Run:
+def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = None) -> Run:
     if options["preview"]:
         if not options["spec_sha256"]:
             raise BadInput("Give --spec-sha256 with --preview: the hash that the preview showed.")
@@ -46,4 +71,6 @@ def _start(user: User, options: dict[str, Any]) -> Run:
             accepted=options["accept"],
         )
     preview = preview_of(user, options)
+    if interrupts is not None and interrupts.asked:
+        raise NotStarted
     return confirm(user=user, preview_id=preview.pk, token=token_of(preview), accepted=options["accept"])

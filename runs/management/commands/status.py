@@ -6,41 +6,44 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from runs import access
-from runs.management.output import Exit, SiteCommand, exit_of, run_by_key
-from runs.management.run_words import (
-    RUN_SCHEMA,
-    TRIAL_HEADINGS,
-    count_strip,
-    run_json,
-    state_line,
-    trial_rows,
-)
+from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.report_files import add_reports, check_reports
+from runs.management.run_words import count_strip, run_json, state_line
+from runs.management.telling import reported, tell_run
 from runs.models import Run
+from runs.refusals import BadInput
 
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")
 
 
 class Command(SiteCommand):
-    help = "Show a run, or the newest ones. With a run that has ended, the exit code is its verdict's."
+    help = (
+        "Show a run, or the newest ones. Of a run that has ended the exit code is its verdict's: 0 passed, 1 failed, "
+        "4 error or incomplete, 5 cancelled, 6 cleanup failed; of one that has not, 0."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", nargs="?", help="run id, or its first 8 characters or more")
-        parser.add_argument("--limit", type=int, default=20, help="how many runs to list")
+        parser.add_argument("--limit", type=int, default=20, help="how many runs to list, 1 to 200 (%(default)s)")
+        add_reports(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW)
-        return self._one(user, options["run"]) if options["run"] else self._list(options["limit"])
+        if options["run"]:
+            return self._one(user, options)
+        if options["junit"] or options["summary"]:
+            raise BadInput("--junit and --summary tell of one run; name it.")
+        return self._list(options["limit"])
 
-    def _one(self, user: User, key: str) -> Exit:
-        run = run_by_key(key)
+    def _one(self, user: User, options: dict[str, Any]) -> Exit:
+        run = run_by_key(options["run"])
+        check_reports(options)
         private = access.may(user, access.READ_PRIVATE)
         self.output.line(state_line(run))
-        self.output.line(count_strip(run))
-        self.output.table(TRIAL_HEADINGS, trial_rows(run))
         if private:
             self._left_behind(run)
-        self.output.json(RUN_SCHEMA, run_json(run, private=private))
-        return exit_of(run)
+        tell_run(self.output, run)
+        return reported(self.output, run, run_json(run, private=private), options)
 
     def _left_behind(self, run: Run) -> None:
         for resource in run.resources.all():

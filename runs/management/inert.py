@@ -1,0 +1,48 @@
+"""How does text from elsewhere come into a terminal, an XML report or Markdown without doing anything there? Pure.
+
+Names of tasks, models, endpoints and people, and whatever an agent wrote, are shown and never interpreted (issue 7.1).
+"""
+
+import re
+import unicodedata
+
+MAX_TEXT = 300
+CUT = " (cut)"
+_PLAIN_ASCII = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.,:;=+()%/")
+_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")  # letters by their category, yet nothing is seen
+# What would become a link although every character of it is harmless.
+_LINK_STARTS = re.compile(r"//|(?i:www)\.|(?i:gh)-(?=\d)")
+
+
+def inert(text: str) -> str:
+    """Text for a terminal: control, direction and other invisible characters become visible escapes."""
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
+def inert_markup(text: str, *, limit: int = MAX_TEXT) -> str:
+    """Text for a report that some program may render: one line of letters, digits and harmless signs.
+
+    Whatever could be markup, a link, a mention or a reference becomes a visible escape such as ``\\x40``, so it is
+    harmless even where a renderer forgets to escape. Longer text is cut, and says so. Never empty.
+    """
+    kept, cut = text[:limit], CUT if len(text) > limit else ""
+    shown = "".join(character if _is_plain(character) else _escaped(character) for character in kept)
+    return (_LINK_STARTS.sub(_broken, shown).strip() or "(nothing)") + cut
+
+
+def _is_plain(character: str) -> bool:
+    if character.isascii():
+        return character in _PLAIN_ASCII
+    return unicodedata.category(character)[0] in "LN" and character not in _BLANK_LETTERS
+
+
+def _broken(found: re.Match[str]) -> str:
+    """The link's start with its last sign escaped, so that no renderer links it by itself."""
+    return found[0][:-1] + _escaped(found[0][-1])
+
+
+def _escaped(character: str) -> str:
+    point = ord(character)
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

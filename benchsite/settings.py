@@ -10,7 +10,9 @@ from django.utils.csp import CSP
 from benchsite import environ, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA = environ.folder("BENCHSITE_DATA", BASE_DIR / ".benchsite")
+# In a checkout everything stays in it; an installed product writes nothing beside its own code.
+CHECKOUT = (BASE_DIR / "manage.py").is_file()
+DATA = environ.folder("BENCHSITE_DATA", BASE_DIR / ".benchsite" if CHECKOUT else Path("~/.local/share/benchsite"))
 ASSETS = environ.folder("BENCHSITE_ASSETS", DATA / "assets")
 DEBUG = environ.flag("BENCHSITE_DEBUG", False)
 PRODUCTION = environ.flag("BENCHSITE_PRODUCTION", False)
@@ -76,7 +78,7 @@ WSGI_APPLICATION = "benchsite.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates" if CHECKOUT else BASE_DIR / "benchsite" / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

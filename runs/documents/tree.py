@@ -13,6 +13,9 @@ MAX_FILES = 200
 MAX_FILE_BYTES = 1024 * 1024
 MAX_TREE_BYTES = 8 * 1024 * 1024
 MAX_LEVELS = 10
+# pip compiles every Python file that it installs, so this lies beside packaged tasks and is no part of them.
+BYTECODE = "__pycache__"
+PRODUCT = Path(__file__).resolve().parent.parent
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -34,6 +37,7 @@ class Tree:
     problems: list[Problem] = field(default_factory=list)
     empty_folders: list[str] = field(default_factory=list)
     size: int = 0
+    left_out: frozenset[str] = frozenset()
 
     @property
     def records(self) -> tuple[FileRecord, ...]:
@@ -43,7 +47,7 @@ class Tree:
 
 def read_tree(root: Path) -> Tree:
     """Read a whole small tree; raises DocumentError `tree.unreadable` when the folder itself cannot be read."""
-    tree = Tree()
+    tree = Tree(left_out=left_out_of(root))
     try:
         descriptor = os.open(root, _DIRECTORY)
     except OSError as error:
@@ -57,11 +61,19 @@ def read_tree(root: Path) -> Tree:
     return tree
 
 
+def left_out_of(folder: Path) -> frozenset[str]:
+    """Names of folders that are no part of what lies in `folder`, and are neither read, copied nor sent.
+
+    Only within the installed product: anywhere else a folder of bytecode is a file too many.
+    """
+    return frozenset({BYTECODE}) if folder.absolute().is_relative_to(PRODUCT) else frozenset()
+
+
 def _read_folder(descriptor: int, prefix: str, tree: Tree) -> None:
     if prefix.count("/") > MAX_LEVELS:
         tree.problems.append(Problem(prefix.rstrip("/"), "tree.too_deep", f"more than {MAX_LEVELS} levels of folders"))
         return
-    names = sorted(os.listdir(descriptor))
+    names = sorted(set(os.listdir(descriptor)) - tree.left_out)
     if not names and prefix:
         tree.empty_folders.append(prefix.rstrip("/"))
     for name in names:

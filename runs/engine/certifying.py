@@ -9,7 +9,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from runs.documents.ceilings import RoleLimits
 from runs.documents.certification import GradeResult, certify
 from runs.documents.packaged import read_bundle
 from runs.documents.problems import refuse
+from runs.documents.tree import left_out_of
 from runs.engine.assets import load_assets
 from runs.engine.assets.image_lock import ImageLock, verify_image
 from runs.images.recipes import ImageRole
@@ -159,7 +160,9 @@ def _packed(sources: Iterable[tuple[Path, str]]) -> tuple[bytes, dict[str, int]]
     """A tar of the sources (path, name in the archive; what is missing is left out), and what to make inside."""
     sparse: dict[str, int] = {}
 
-    def send(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def send(member: tarfile.TarInfo, left_out: frozenset[str]) -> tarfile.TarInfo | None:
+        if left_out.intersection(member.name.split("/")):
+            return None
         if member.isreg() and member.size > SENT_BYTES:
             sparse[f"/{member.name}"], member.size = member.size, 0
         member.uid = member.gid = 0
@@ -169,7 +172,7 @@ def _packed(sources: Iterable[tuple[Path, str]]) -> tuple[bytes, dict[str, int]]
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for source, name in sources:
             if source.exists() or source.is_symlink():
-                archive.add(source, arcname=name, filter=send)
+                archive.add(source, arcname=name, filter=partial(send, left_out=left_out_of(source)))
     return packed.getvalue(), sparse
 
 

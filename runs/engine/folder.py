@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.documents.canonical import canonical_bytes
+from runs.documents.tree import left_out_of
 
 RUN_FACTS_SCHEMA = "benchsite.run-facts/v1"
 SUPERVISION_SCHEMA = "benchsite.supervision/v1"
@@ -94,9 +95,11 @@ def write_bytes(path: Path, content: bytes) -> None:
 def copy_task(source: Path, target: Path) -> None:
     """Copy a task's regular files and folders. A link or a device is not followed: the check of the copy misses it."""
     target.mkdir(mode=0o700)
+    left_out = left_out_of(source)
     for entry in sorted(source.rglob("*")):
-        copy = target / entry.relative_to(source)
-        if entry.is_symlink():
+        path = entry.relative_to(source)
+        copy = target / path
+        if entry.is_symlink() or left_out.intersection(path.parts):
             continue
         if entry.is_dir():
             copy.mkdir(mode=0o700)

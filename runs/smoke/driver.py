@@ -1,7 +1,6 @@
 """How does the smoke make its runs? As a person would: preview, confirm, wait or cancel, through queue and worker."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from benchsite import embedded_redis
+from benchsite.commandline import command
 from runs import lifecycle, preview, registry, starting
 from runs.containers import connect, still_present
 from runs.engine.folder import RunFolder
@@ -44,9 +44,8 @@ def worker_running() -> Iterator[None]:
     if _worker_alive():
         yield
         return
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
     log = settings.DATA / "smoke-worker.log"
-    with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    with log.open("ab") as output, subprocess.Popen(command("worker"), stdout=output, stderr=output) as process:
         try:
             _wait_for_worker(process)
             yield

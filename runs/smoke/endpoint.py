@@ -5,7 +5,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 import docker
 from django.conf import settings
 
+from benchsite.commandline import command
 from runs.containers import connect, engine_call
 from runs.documents.canonical import JsonObject
 from runs.documents.endpoints import SCHEMA
@@ -51,11 +51,11 @@ class ScriptedEndpoint:
 def serve() -> Iterator[ScriptedEndpoint]:
     """Start the endpoint on a free port of the default bridge's address; end it afterwards."""
     key_file = _key_file(settings.DATA / "scripted-key")
-    command = [sys.executable, str(_manage()), "scripted_endpoint", "--json"]
-    command += ["--bind", _bridge_address(), "--port", "0", "--slow-seconds", str(SLOW_SECONDS)]
+    arguments = command("scripted_endpoint", "--json", "--bind", _bridge_address())
+    arguments += ["--port", "0", "--slow-seconds", str(SLOW_SECONDS)]
     environment = {**os.environ, f"{KEY_VARIABLE}_FILE": str(key_file)}
     environment.pop(KEY_VARIABLE, None)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -64,10 +64,6 @@ def serve() -> Iterator[ScriptedEndpoint]:
             yield ScriptedEndpoint(json.loads(line)["base_url"], key_file)
         finally:
             process.terminate()
-
-
-def _manage() -> Path:
-    return settings.BASE_DIR / "manage.py"
 
 
 def _key_file(path: Path) -> Path:

@@ -10,7 +10,7 @@ from runs.documents import bundles, checksums
 from runs.documents.canonical import canonical_bytes, canonical_sha256, load_object
 from runs.documents.packaged import ENVIRONMENT_SMOKE, packaged_folder, read_bundle, read_profile, rebuild
 from runs.documents.problems import DocumentError
-from runs.documents.tree import FileRecord, read_tree
+from runs.documents.tree import FileRecord, left_out_of, read_tree
 from runs.images.recipes import recipe_identities
 from tests.documents import samples
 
@@ -218,3 +218,13 @@ def test_everything_that_people_write_is_bound_by_the_manifest(folder):
     ):
         (folder / "bundle.json").write_bytes(canonical_bytes(samples.changed(source, change)))
         assert canonical_sha256(bundles.build_manifest(folder, recipes=RECIPES)) != original
+
+
+def test_a_compilers_leavings_are_no_part_of_a_packaged_task_and_a_file_too_many_anywhere_else(folder):
+    bytecode = folder / "tasks/file-tree/tests/__pycache__"
+    bytecode.mkdir()
+    (bytecode / "verify.cpython-312.pyc").write_bytes(b"forged")
+    found = codes(bundles.verify_bundle(folder, read_bundle(folder)))
+    assert found == [("task.unhashed_file", "tasks/file-tree/tests/__pycache__/verify.cpython-312.pyc")]
+    assert left_out_of(ENVIRONMENT_SMOKE / "tasks/file-tree") == {"__pycache__"}
+    assert left_out_of(folder) == set()

@@ -1,0 +1,5 @@
+"""`python -m benchsite`: the same command line, where it is installed."""
+
+from benchsite.commandline import main
+
+main()

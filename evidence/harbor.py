@@ -81,8 +81,18 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
         usage=mapping(at(result.content, "agent_result")),
         reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
         documents=(_without_unknown_version(result), *documents[1:]),
-        not_taken_over=tuple(_not_taken_over(folder, base, spec, trial_lock, job_lock, job_config)),
+        not_taken_over=(
+            *_not_recorded(result, trial_lock, job_lock, job_config),
+            *_not_taken_over(folder, base, spec, trial_lock, job_lock, job_config),
+        ),
     )
+
+
+def _not_recorded(result: Document, *documents: Document | None) -> Iterator[str]:
+    """Documents that a Harbor which came to its end has written and that cannot be read: nothing shows then what
+    it applied, and what is not shown does not agree. One that was stopped early may have written none (RS02)."""
+    if result.state == "ok":
+        yield from (found.path for found in documents if found is not None and found.state in ("missing", "unreadable"))
 
 
 def _not_taken_over(

@@ -60,6 +60,24 @@ def test_classify_refuses_what_is_no_folder(tmp_path: Path) -> None:
     assert code == 2 and "no folder" in printed
 
 
+def test_a_job_folder_without_its_config_is_read_and_nothing_is_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RS02"""
+
+    def executed(*arguments: Any, **_more: Any) -> None:
+        raise AssertionError(f"executed: {arguments}")
+
+    folder = passing_run(2).write(tmp_path / "copy")
+    config = folder / "trials/1/job/config.json"
+    config.unlink()
+    before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    monkeypatch.setattr("subprocess.Popen", executed)
+    exit_code, printed = called("classify", str(folder), "--json")
+    assert (exit_code, [trial["bucket"] for trial in json.loads(printed)["trials"]]) == (4, ["error", "passed"])
+    assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before
+
+
 def test_classify_reads_an_empty_folder(tmp_path: Path) -> None:
     code, printed = called("classify", str(tmp_path), "--json")
     assert code == 4 and json.loads(printed)["trials"] == []

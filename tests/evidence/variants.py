@@ -3,11 +3,12 @@
 A variant changes the documents of a run before they are written. Its trial is the first one.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.evidence.folders import RunCase, at, counters, exception, failed_request
+from tests.evidence.folders import AGENT_VERSION, RunCase, at, counters, exception, failed_request
 
 type Change = Callable[[RunCase], None]
 
@@ -525,6 +526,33 @@ def refuse(purpose: str, outcome: str) -> Change:
     return change
 
 
+def replaced(document: str, value: Any) -> Change:
+    """One of Harbor's documents is another one, other bytes, or not there."""
+    return lambda run: setattr(run.trial, document, value)
+
+
+GONE = "OCI runtime exec failed: container not running"
+
+
+def says_it_was_gone(run: RunCase) -> None:
+    """Every observation of the agent says that its container was not running, and the verifier found nothing."""
+    call = {"role": "assistant", "content": "", "tool_calls": []}
+    seen = {"role": "tool", "content": GONE, "extra": {"returncode": 126, "raw_output": GONE}}
+    trajectory = {
+        "messages": [call, seen] * 3,
+        "info": {"exit_status": "LimitsExceeded", "mini_version": AGENT_VERSION},
+    }
+    run.trial.kept["agent/mini-swe-agent.trajectory.json"] = json.dumps(trajectory).encode()
+    run.trial.reward(json=b'{"reward":0}')
+
+
+def container_gone(run: RunCase) -> None:
+    """The same, and the provider saw it: nothing could be copied out of that container any more."""
+    says_it_was_gone(run)
+    refuse("agent_logs", "failed")(run)
+    run.trial.event("state", role="agent").update(status="exited", exit_code=137)
+
+
 TROUBLE = [
     *(
         Variant(f"provider {where} {code}", expected, failure(where, code))
@@ -539,6 +567,7 @@ TROUBLE = [
         ]
     ),
     Variant("set-up failed", "worker_runtime.setup_failed", failed_setup, "FS03"),
+    Variant("agent's container was gone", "worker_runtime.transfer_failed", container_gone, "CL08"),
     Variant("upload failed", "worker_runtime.transfer_failed", refuse("environment", "failed")),
     Variant("artifact failed", "worker_runtime.transfer_failed", refuse("artifact", "failed")),
     Variant("artifact refused", "worker_runtime.transfer_refused", refuse("artifact", "refused")),
@@ -567,6 +596,11 @@ TROUBLE = [
         "harness.exception",
         both(harbor_raised("RuntimeError"), lambda run: run.trial.end_after_agent()),
         "CL02",
+    ),
+    *(
+        Variant(f"{document} {what}", "harness.config_differs", replaced(document, value), cases)
+        for document, cases in [("job_config", "RS02"), ("job_lock", ""), ("lock", "")]
+        for what, value in [("missing", None), ("cut", b'{"schema_version": 1, "tri'), ("empty", b""), ("a list", [])]
     ),
     Variant("timeout that nobody saw", "harness.exception", harbor_raised("AgentTimeoutError")),
     Variant("CancelledError that nobody asked for", "harness.exception", harbor_raised("CancelledError")),
@@ -933,6 +967,7 @@ GRADED = [
     Variant("refusals", "passed.reward_1", lambda run: run.answer_with(1, {}, REFUSED)),
     Variant("oom in a child, agent exits 0", "passed.reward_1", event("counters", {"role": "agent"}, oom_kill=1)),
     Variant("verifier's counters", "passed.reward_1", event("counters", {"role": "verifier"}, oom_kill=1)),
+    Variant("only the agent's text says that it was gone", "failed.reward_0", says_it_was_gone, "CL08"),
     Variant("agent logs refused", "passed.reward_1", refuse("agent_logs", "refused")),
     Variant("agent logs absent", "passed.reward_1", refuse("agent_logs", "source_absent")),
     Variant("cancel after the grade", "passed.reward_1", cancel(30)),

@@ -148,9 +148,16 @@ def _replace(folder: AssetFolder, image: LockedImage) -> None:
     write_images(folder.image_lock, images | {image.role: image})
     if before is None or before.id == image.id:
         return
+    _drop(_engine(), before.id)
+
+
+def _drop(api: Any, image_id: str) -> None:
+    """Remove an image that this lock no longer names. Ours have no names: one that has was given it by somebody
+    who wants to keep it, and removing its id would take that name away."""
     try:
         with engine_call("remove image"):
-            _engine().remove_image(before.id, force=False, noprune=True)
+            if not api.inspect_image(image_id)["RepoTags"]:
+                api.remove_image(image_id, force=False, noprune=True)
     except EngineError as error:
         if error.code not in ("engine_absent", "engine_conflict"):
             raise

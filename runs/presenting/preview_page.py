@@ -206,4 +206,6 @@ def _gate(spec: dict[str, Any]) -> list[tuple[str, str]]:
         ("With", f"{specs.get(spec, 'endpoint.model')} at {specs.get(spec, 'endpoint.name')}"),
         ("At most", f"{most}{total}"),
         ("Creates", f"{2 * len(tasks) + 2} containers, 2 networks"),
+        ("Downloads", "none: images hold everything"),
+        ("Disk", "at most 512 MiB of evidence in 2,048 files is kept; everything else is removed"),
     ]

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from evidence.ingest import MAX_FILES, MAX_RUN_BYTES
 from runs import locks
 from runs.models import AuditEntry, Preview, Run, TaskBundle
 from tests.pages.conftest import Browser, signed_in
@@ -55,6 +56,14 @@ def test_the_preview_shows_what_would_run(site: Site, browse: Browser) -> None:
     for words in ("Three tasks", "worker-1", "mini-swe-agent 2.4.6", "coder-medium", "SERVING_A_KEY", "30 min"):
         assert words in text
     assert "8 containers, 2 networks" in text
+
+
+def test_the_preview_says_what_is_downloaded_and_how_much_disk_is_kept(site: Site, browse: Browser) -> None:
+    """OW27"""
+    client = browse("operator")
+    text = page(client, preview_of(site, client))
+    assert "none: images hold everything" in text
+    assert f"{MAX_RUN_BYTES // 1024**2} MiB of evidence in {MAX_FILES:,} files" in text
 
 
 def test_what_the_worker_cannot_enforce_is_named_and_accepted_one_by_one(site: Site, browse: Browser) -> None:

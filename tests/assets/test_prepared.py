@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 
 from runs.containers import ContainerRequest, connect, create_owned, remove_owned, start_owned
+from runs.documents.packaged import ENVIRONMENT_SMOKE
 from runs.engine.assets import Assets, load_assets, verify_harness, verify_images
 from runs.engine.assets.harness_check import verify_tree
 from runs.ownership import Journal, Role
@@ -105,6 +106,19 @@ def test_the_agent_cannot_change_its_own_tool(assets: Assets, started: Callable[
     agent = started(assets.images.agent.id)
     code, output = agent.exec("bash", "-c", "echo x > /opt/uv/tools/mini-swe-agent/uv-receipt.toml")
     assert (code, "Read-only" in output) == (1, True)
+
+
+def test_no_image_holds_a_tests_folder_or_anything_of_a_task(assets: Assets, started: Callable[..., Running]) -> None:
+    """FS05: what grades is brought into the verifier's own container when its time has come, and nowhere else."""
+    tasks = ENVIRONMENT_SMOKE / "tasks"
+    names = {path.name for path in tasks.rglob("*") if path.is_file() and "environment" not in path.parts}
+    assert "test.sh" in names
+    looked_for = [word for name in sorted(names) for word in ("-o", "-name", name)][1:]
+    for image in (assets.images.agent, assets.images.verifier):
+        code, output = started(image.id).exec("find", "/tests", "/app", "/logs", "-mindepth", "1")
+        assert (code, output) == (0, "")
+        code, output = started(image.id).exec("find", "/opt", "/srv", "/root", "/home", "(", *looked_for, ")")
+        assert (code, [line for line in output.splitlines() if "/site-packages/" not in line]) == (0, [])
 
 
 def test_the_verifier_has_python_and_nothing_that_fetches(assets: Assets, started: Callable[..., Running]) -> None:

@@ -121,9 +121,11 @@ def _run(name: str, tree: ast.Module, tests: list[str]) -> int:
 
 def main(wanted: list[str]) -> int:
     survivors = total = 0
-    for name, tests in TARGETS.items():
-        if wanted and name.rsplit(".", 1)[-1] not in wanted:
-            continue
+    if unknown := set(wanted) - set(TARGETS):
+        print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
+    for name in wanted or TARGETS:
+        tests = TARGETS[name]
         for what, tree in mutants((ROOT / f"{name.replace('.', '/')}.py").read_text()):
             total += 1
             if survives(name, tree, tests):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.ledger import message_digest
-from evidence.trajectory import IndexUnreadable, Trajectory, missing_reason
+from evidence.trajectory import WINDOW, IndexUnreadable, Trajectory, missing_reason
 from evidence.trajectory_index import DIFFERS, FAILED, build_index
 from evidence.trajectory_steps import LedgerMatch, Link, Step, pair
 from evidence.trajectory_text import MAX_SHOWN, safe, shown
@@ -483,3 +483,28 @@ def test_any_json_is_shown_without_a_crash(key: str, entries: list[Any], info: A
     for step in trajectory.window().steps:
         assert isinstance(step, Step)
         step.message.text.encode()
+
+
+class Measured(io.BytesIO):
+    """A file that counts the bytes read from it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.taken += len(data)
+        return data
+
+
+def test_a_window_of_a_long_trajectory_reads_its_own_bytes_only() -> None:
+    """TR12: 4,000 steps stand for 100,000; the benchmark trajectory-first-window has those."""
+    steps = [message for n in range(4000) for message in (answer("", call(f"c{n}")), result(f"c{n}", "x" * 500))]
+    data = json.dumps(native(*steps)).encode()
+    index = io.BytesIO()
+    build_index(io.BytesIO(data), index, ())
+    source, window_index = Measured(data), Measured(index.getvalue())
+    trajectory = Trajectory(source, window_index)
+    for number in (1, 2000, 4000):
+        source.taken = window_index.taken = 0
+        assert len(trajectory.around(number).steps) == WINDOW
+        assert source.taken + window_index.taken < len(data) // 20

@@ -277,6 +277,24 @@ def test_thousands_of_trials_come_in_windows(site: Site, browse: Browser) -> Non
     assert "Trials 4,951 to 5,000 of 5,000" in plain(last)
 
 
+def test_pages_of_many_trials_read_rows_and_open_no_file(
+    site: Site, browse: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FS10: results are parsed once, when a run ends, and never for a page."""
+
+    def opened(*arguments: Any, **_more: Any) -> None:
+        raise AssertionError(f"opened: {arguments}")
+
+    run, client = make_run(site, "queued"), browse("operator")
+    many_trials(run, 1400)
+    Run.objects.filter(pk=run.pk).update(count_requested=1400)
+    text_of(client, run)  # templates are loaded
+    for name in ("evidence.folder.Folder.open", "evidence.results.read_run", "evidence.store.open_stored"):
+        monkeypatch.setattr(name, opened)
+    assert "task-0050" in text_of(client, run)
+    assert client.get("/runs/").status_code == 200
+
+
 @pytest.mark.parametrize("asked", ["-1", "0", "x", "999999999999", "1.5", ""])
 def test_a_window_that_is_none_is_moved_inside(site: Site, browse: Browser, asked: str) -> None:
     assert "ledger-totals" in text_of(browse("viewer"), make_run(site, "passed"), f"?from={asked}")

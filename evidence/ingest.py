@@ -8,6 +8,7 @@ that
 still holds a secret after that is quarantined: neither shown nor exported.
 """
 
+import io
 import json
 import logging
 import os
@@ -40,6 +41,7 @@ MAX_FILES = 2048
 # Three trials with three full transfers each, and Harbor's copies of two of them, are looked at as a whole.
 WALKED = 20
 TAIL_BYTES = 8 * 1024 * 1024
+MAX_COPY_IN_MEMORY = 1024 * 1024
 MAX_SCRUBBED_BYTES = 1024 * 1024 * 1024
 OVERFLOW = "(more files)"
 _STATES = {
@@ -139,7 +141,7 @@ def _store(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
         _register_refused(work, path, ArtifactState.TOO_LARGE, size=size, note=note)
         return
     file.seek(max(0, size - TAIL_BYTES) if cut else 0)
-    with tempfile.TemporaryFile(dir=_scratch(work)) as clean:
+    with _copy(work) as clean:
         before = store.Hashing(file)
         replaced = work.scrubber.scrub_stream(before, clean)
         if replaced and not cut:
@@ -152,14 +154,19 @@ def _scrub_unkept(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
     if size > MAX_SCRUBBED_BYTES or not work.scrubber.found_in_stream(file):
         return
     file.seek(0)
-    with tempfile.TemporaryFile(dir=_scratch(work)) as clean:
+    with _copy(work) as clean:
         before = store.Hashing(file)
         replaced = work.scrubber.scrub_stream(before, clean)
         _replace_original(work, path, clean, before.sha256, replaced)
 
 
+def _copy(work: _Ingest) -> IO[bytes]:
+    """Where a scrubbed copy is while it is stored: most files of a run are small and never touch the disk twice."""
+    return tempfile.SpooledTemporaryFile(MAX_COPY_IN_MEMORY, "w+b", dir=str(_scratch(work)))
+
+
 def _scratch(work: _Ingest) -> Path:
-    """Where a scrubbed copy lies while it is stored: in the run's own folder when there is one to write."""
+    """In the run's own folder when there is one to write."""
     scratch = work.folder.root / "work"
     return scratch if scratch.is_dir() else Path(tempfile.gettempdir())
 
@@ -268,7 +275,7 @@ def _index_trajectories(work: _Ingest) -> None:
 
 
 def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: LedgerReport) -> None:
-    with store.open_stored(artifact) as source, tempfile.TemporaryFile(dir=_scratch(work)) as index:
+    with store.open_stored(artifact) as source, _copy(work) as index:
         build_index(source, index, answer_digests(ledger.trial(trial)))
         path = f"evidence/trials/{trial}/trajectory.index"
         size = index.tell()
@@ -287,7 +294,6 @@ def register_document(run: Run, path: str, document: object, *, secrets: Iterabl
     if existing is not None:
         work.known[path] = existing
     data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
+    with io.BytesIO(data) as file:
         _register(work, path, kind_of(path), file, size=len(data), cut=False, replaced=0)
     return work.known[path]

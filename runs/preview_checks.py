@@ -24,7 +24,7 @@ from runs.worker_checks import ceiling_checks, report_checks
 type Check = dict[str, Any]
 
 REPORT_FRESH_FOR = timedelta(hours=24)
-PREPARE = "Run manage.py prepare on that worker."
+REPORT = "Run manage.py worker --report there, or start the worker."
 
 
 def check(name: str, passed: bool, code: str, detail: str, remedy: str = "", level: Level = "block") -> Check:
@@ -44,8 +44,22 @@ def checks_of(
         *_reported(locks.report_of(worker), bundle),
         *_host(worker),
     ]
+    return worst_first(found)
+
+
+def stored_checks(worker: Worker | None) -> list[Check]:
+    """What can be said of a worker without any run: by its stored report and its row, failed ones first."""
+    if worker is None:
+        return [_no_report("This worker")]
+    report = locks.report_of(worker)
+    reported = [one.as_json() for one in report_checks(report)] if report else []
+    return worst_first([*_report(worker), *reported, *_host(worker)])
+
+
+def worst_first(checks: list[Check]) -> list[Check]:
+    """Failed checks first, among them those that block."""
     order = {"block": 0, "accept": 1, "note": 2}
-    return sorted(found, key=lambda one: (one["passed"], order[one["level"]]))
+    return sorted(checks, key=lambda one: (one["passed"], order[one["level"]]))
 
 
 def _documents(profile: Profile, bundle: TaskBundle, endpoint: Endpoint) -> Iterator[Check]:
@@ -83,13 +97,17 @@ def _report(worker: Worker) -> Iterator[Check]:
         f"Worker {worker.name} is in service.", "Start the worker again; it then reconciles what it left.",
     )  # fmt: skip
     if worker.reported_at is None:
-        yield check("worker report", False, "worker.no_report", f"Worker {worker.name} never reported.", PREPARE)
+        yield _no_report(f"Worker {worker.name}")
         return
     age = timezone.now() - worker.reported_at
     yield check(
         "worker report", age < REPORT_FRESH_FOR, "worker.report_old",
-        f"Worker {worker.name} reported {_words(age)} ago.", "Run manage.py worker --report there.",
+        f"Worker {worker.name} reported {_words(age)} ago.", REPORT,
     )  # fmt: skip
+
+
+def _no_report(subject: str) -> Check:
+    return check("worker report", False, "worker.no_report", f"{subject} never reported.", REPORT)
 
 
 def _reported(report: dict[str, Any], bundle: TaskBundle) -> Iterator[Check]:

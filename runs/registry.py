@@ -49,7 +49,12 @@ def find_profile(name: str) -> Profile:
         found = Profile.objects.filter(content_sha256__startswith=name).first()
     if found is None:
         known = Profile.objects.values_list("name", flat=True)
-        raise UnknownName("profile", name, known, "Import one with: manage.py profile import FILE.")
+        raise UnknownName(
+            "profile",
+            name,
+            known,
+            "Install the packaged one with manage.py prepare, or import a file with manage.py profile import FILE.",
+        )
     return found
 
 
@@ -95,7 +100,9 @@ def find_endpoint(name: str) -> Endpoint:
     found = Endpoint.objects.filter(name=name, active=True).first()
     if found is None:
         known = Endpoint.objects.filter(active=True).values_list("name", flat=True)
-        remedy = "Register one in the admin."
+        remedy = (
+            "Choose one with --endpoint, or register one in the admin." if not name else "Register one in the admin."
+        )
         raise UnknownName("endpoint", name, known, remedy)
     return found
 

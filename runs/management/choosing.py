@@ -7,32 +7,69 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from runs import registry
-from runs.models import Preview
-from runs.preview import make_preview
+from runs.models import Endpoint, Preview
+from runs.preview import Choice, make_preview
+from runs.refusals import BadInput
 
 PROFILE = "environment-smoke"
 
 
 def add_choice(parser: CommandParser) -> None:
     """Arguments that say what to run; all but the endpoint have a default."""
-    parser.add_argument("--profile", default=PROFILE, help="profile name or content hash")
-    parser.add_argument("--endpoint", help="name of a registered endpoint")
-    parser.add_argument("--worker", default=settings.WORKER_NAME, help="worker host that executes it")
-    parser.add_argument("--task", action="append", help="only this task of the profile; may be repeated")
-    parser.add_argument("--max-trial-seconds", type=int, help="a shorter limit than the profile's")
-    parser.add_argument("--max-steps", type=int, help="fewer agent steps than the profile's")
+    parser.add_argument(
+        "--profile", default=PROFILE, metavar="NAME", help="profile, by name or content hash (%(default)s)"
+    )
+    parser.add_argument("--endpoint", metavar="NAME", help="the registered endpoint whose model is evaluated; required")
+    parser.add_argument(
+        "--worker", default=settings.WORKER_NAME, metavar="NAME", help="the worker host that executes it (%(default)s)"
+    )
+    parser.add_argument(
+        "--task", action="append", metavar="NAME", help="only this task of the profile; may be repeated"
+    )
+    parser.add_argument(
+        "--max-trial-seconds", type=int, metavar="S", help="seconds for each trial, at most the profile's"
+    )
+    parser.add_argument("--max-steps", type=int, metavar="N", help="agent steps in each trial, at most the profile's")
 
 
-def preview_of(user: User, options: dict[str, Any]) -> Preview:
-    """Make the preview that the arguments describe. Raises ``BadInput`` with the remedy."""
+def is_chosen(options: dict[str, Any]) -> bool:
+    """Whether the arguments describe a run, not only a worker."""
+    narrowing = ("endpoint", "task", "max_trial_seconds", "max_steps")
+    return any(options[name] is not None for name in narrowing) or options["profile"] != PROFILE
+
+
+def choice_of(options: dict[str, Any]) -> Choice:
+    """The rows that the arguments name. Raises ``BadInput`` with the remedy."""
     profile = registry.find_profile(options["profile"])
-    return make_preview(
-        user=user,
+    return Choice(
         profile=profile,
         bundle=registry.bundle_of(profile),
-        endpoint=registry.find_endpoint(options["endpoint"] or ""),
+        endpoint=_endpoint(options["endpoint"]),
         worker=registry.find_worker(options["worker"]),
         tasks=options["task"],
         max_trial_seconds=options["max_trial_seconds"],
         max_steps=options["max_steps"],
+    )
+
+
+def _endpoint(name: str | None) -> Endpoint:
+    if name:
+        return registry.find_endpoint(name)
+    known = ", ".join(Endpoint.objects.filter(active=True).order_by("name").values_list("name", flat=True))
+    remedy = f"known here: {known}." if known else "none is known here yet; register one in the admin."
+    raise BadInput(f"Give --endpoint NAME; {remedy}", code="input.unknown_endpoint")
+
+
+def preview_of(user: User, options: dict[str, Any]) -> Preview:
+    """Make the preview that the arguments describe. Raises ``BadInput`` with the remedy."""
+    choice = choice_of(options)
+    return make_preview(
+        user=user,
+        profile=choice.profile,
+        bundle=choice.bundle,
+        endpoint=choice.endpoint,
+        worker=choice.worker,
+        tasks=choice.tasks,
+        max_trial_seconds=choice.max_trial_seconds,
+        max_steps=choice.max_steps,
     )

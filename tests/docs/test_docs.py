@@ -106,6 +106,7 @@ def refusal_codes() -> set[str]:
             for name in ("lock_changed", "lock_schema", "python_too_old", "build_failed", "unreadable")
         },
         *literal_codes("worker", "bundle", "image", "engine", "harness", within="runs/engine/preflight.py"),
+        *literal_codes("worker", within="runs/engine/host_preflight.py"),
         *literal_codes("worker", "bundle", "endpoint", "profile", "engine", "harness", within="runs/preview_checks.py"),
         *literal_codes("worker", "engine", "harness", within="runs/worker_checks.py"),
         *{"worker.too_little_cpus", "worker.too_little_memory"},
@@ -120,7 +121,7 @@ def refusal_codes() -> set[str]:
 
 # Codes of checks that hold; nobody has to look them up.
 PASSED_CHECKS = {
-    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux",
+    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux", "worker.locks_recorded",
     "worker.large_enough", "engine.reachable", "engine.subnets_free",
 }  # fmt: skip
 

@@ -6,39 +6,17 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 from django.utils import timezone
 
 from runs import lifecycle, queue, runlog
 from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
 from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict
 from runs.refusals import BadInput
+from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 from tests.runs.sites import Site, ready_site, report
 
 pytestmark = pytest.mark.django_db
-
-
-class Result:
-    """What a command did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        [line] = self.out.splitlines()
-        return json.loads(line)
-
-
-def command(name: str, *arguments: str) -> Result:
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        call_command(name, *arguments, stdout=out, stderr=err)
-        code = 0
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return Result(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(autouse=True)

@@ -121,8 +121,8 @@ def refusal_codes() -> set[str]:
 
 # Codes of checks that hold; nobody has to look them up.
 PASSED_CHECKS = {
-    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux", "worker.locks_recorded",
-    "worker.large_enough", "engine.reachable", "engine.subnets_free",
+    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux",
+    "worker.locks_recorded", "worker.large_enough", "engine.reachable", "engine.subnets_free",
 }  # fmt: skip
 
 

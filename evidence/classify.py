@@ -44,6 +44,9 @@ class Finding:
     detail: str = ""
 
 
+# The endpoint's failures are judged in row 7, also when it failed before any trial.
+_OF_THE_ENDPOINT = (FailureClass.AUTHENTICATION, FailureClass.ROUTING, FailureClass.SERVING_RUNTIME)
+
 type Row = Callable[[TrialFacts], Finding | None]
 
 
@@ -79,7 +82,8 @@ def _lost(facts: TrialFacts) -> Finding | None:
 
 def _troubled(facts: TrialFacts) -> Finding | None:
     for trouble in (*facts.trouble, *((facts.harness,) if facts.harness else ())):
-        return Finding(trouble.code, (("exit_code", trouble.exit_code),), trouble.detail)
+        if CODES[trouble.code].klass not in _OF_THE_ENDPOINT:
+            return Finding(trouble.code, (("exit_code", trouble.exit_code),), trouble.detail)
     return None
 
 
@@ -91,6 +95,9 @@ def _deadline(facts: TrialFacts) -> Finding | None:
 
 
 def _endpoint(facts: TrialFacts) -> Finding | None:
+    for trouble in facts.trouble:
+        if CODES[trouble.code].klass in _OF_THE_ENDPOINT:
+            return Finding(trouble.code, detail=trouble.detail)
     failure = facts.endpoint.last_failure
     if failure is None:
         return None

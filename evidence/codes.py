@@ -265,13 +265,23 @@ _ENDPOINT = [
     *_errors(
         FailureClass.AUTHENTICATION,
         _ENDPOINT_REMEDY,
-        {"rejected": ("Credential rejected", "The endpoint rejected the credential (status {status}).")},
+        {
+            "rejected": ("Credential rejected", "The endpoint rejected the credential (status {status})."),
+            "not_ready": (
+                "Credential refused before the start",
+                "The endpoint refused the credential before any trial was started.",
+            ),
+        },
     ),
     *_errors(
         FailureClass.ROUTING,
         _ENDPOINT_REMEDY,
         {
             "unreachable": ("Endpoint unreachable", "The gateway could not reach the endpoint."),
+            "not_ready": (
+                "Endpoint not found before the start",
+                "The endpoint or its model could not be reached before any trial was started.",
+            ),
             "tls": ("TLS not verified", "The endpoint's TLS certificate could not be verified."),
             "wrong_model": ("Wrong model", "The endpoint answered with another model than the alias."),
             "not_found": ("Endpoint has no such model", "The endpoint answered with status {status}."),
@@ -290,6 +300,10 @@ _ENDPOINT = [
                 "The endpoint answered with status {status}: too many requests.",
             ),
             "upstream_status": ("Endpoint error", "The endpoint answered with status {status}."),
+            "not_ready": (
+                "Endpoint not ready before the start",
+                "The endpoint could not serve before any trial was started.",
+            ),
             "timeout": ("Endpoint too slow", "The endpoint did not answer within the request's time limit."),
             "malformed": ("Malformed answer", "The endpoint's answer is not a well-formed completion."),
             "unreadable": ("Unreadable answer", "The endpoint's answer was too large or badly encoded."),

@@ -58,6 +58,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
         "observed": {name: without_null(observed.get(name)) for name in OBSERVED}
         | {
             "probe": without_null(run.document.get("probe")),
+            "readiness": without_null(run.document.get("readiness")),
             "ledger": ledger_document(run),
             "containers": [_containers(trial) for trial in run.trials],
             "timings": {

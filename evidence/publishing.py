@@ -41,7 +41,7 @@ def publish(
             results,
             floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
             cleanup_clean=run.cleanup == Cleanup.CLEAN,
-            run_failed=bool(facts.failure) or facts.interrupted,
+            run_failed=facts.broke,
             integrity_held=integrity_held(run, facts),
         ),
         trials=trials,

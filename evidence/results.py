@@ -22,6 +22,7 @@ from runs.documents.canonical import canonical_sha256
 from runs.documents.problems import DocumentError
 from runs.ownership_document import JournalDocument, JournalError
 from runs.ownership_format import load as load_journal
+from runs.readiness import ENDPOINT_CLASSES
 
 SPEC_SCHEMA = "benchsite.run-spec/v1"
 RUN_SCHEMA = "benchsite.run-facts/v1"
@@ -46,6 +47,11 @@ class RunFacts:
     cancel_requested: bool
     interrupted: bool
     failure: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def broke(self) -> bool:
+        """Whether our own side could not carry the run out. An endpoint that was not ready is not our side."""
+        return self.interrupted or (bool(self.failure) and self.failure.get("class") not in ENDPOINT_CLASSES)
 
 
 def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:

@@ -7,6 +7,7 @@ from evidence.facts import AgentFacts, Deadline, Timing, Trouble, VerifierFacts
 from evidence.observed import AGENT, Observed, Transfer
 from evidence.rewards import Reward
 from evidence.trial_files import RunContext, TrialFiles
+from runs.readiness import ENDPOINT_CLASSES
 
 
 def read_trouble(context: RunContext, files: TrialFiles, deadline: Deadline | None) -> tuple[Trouble, ...]:
@@ -87,6 +88,8 @@ def _run_trouble(context: RunContext) -> list[Trouble]:
         return []
     if at(failure, "class") == "integrity":
         return [Trouble("integrity.run_refused", str(at(failure, "code"))[:100])]
+    if at(failure, "class") in ENDPOINT_CLASSES:
+        return [Trouble(f"{at(failure, 'class')}.not_ready", str(at(failure, "code"))[:100])]
     code = _STAGES.get(str(at(failure, "stage")), "harness.run_failure")
     return [Trouble(code, str(at(failure, "code"))[:100])]
 

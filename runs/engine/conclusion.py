@@ -151,7 +151,7 @@ def _finish(run: Run, facts: RunFacts, result: CleanupResult, secrets: list[str]
         judgements,
         floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
         cleanup_clean=cleanup is Cleanup.CLEAN,
-        run_failed=bool(facts.failure) or facts.interrupted,
+        run_failed=facts.broke,
         integrity_held=integrity_held(run, facts),
     )
     publish(run, facts, judgements, secrets=secrets)

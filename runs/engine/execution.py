@@ -8,7 +8,8 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,12 +20,13 @@ from django.conf import settings
 from runs import lifecycle
 from runs.containers import EngineError, connect
 from runs.documents.canonical import load_object
+from runs.engine.asking import Asked, ask_endpoint
 from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.conclusion import Secrets, conclude
 from runs.engine.credentials import CredentialError, read_credential
 from runs.engine.egress import prove_egress
 from runs.engine.folder import RUN_FACTS_SCHEMA, RunFolder, now, write_bytes, write_document
-from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, start_gateway
+from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, readiness_trial, start_gateway
 from runs.engine.harbor_config import LimitsDoNotFit, write_trial_files
 from runs.engine.narration import Narrator
 from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
@@ -117,10 +119,11 @@ class Execution:
             api = connect(settings.DOCKER_TIMEOUT_S)
             assets = load_assets(settings.ASSETS)
             self._prepare_trials(assets)
-            preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
+            checks = preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
+            self.folder.update_facts(preflight=[check.as_json() for check in checks])
             self._start_early(1)  # not before the environment that it runs was verified
         self._start_gateway(api)
-        self._prove_egress(api)
+        self._probe(api)
         for task in self.spec["tasks"]:
             self._trial(task["ordinal"], task["name"])
 
@@ -141,7 +144,9 @@ class Execution:
                 "interrupted": False,
                 "deadline": None,
                 "failure": None,
+                "preflight": None,
                 "probe": None,
+                "readiness": None,
                 "gateway": None,
             },
         )
@@ -170,12 +175,15 @@ class Execution:
             plan = GatewayPlan.from_spec(self.spec)
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
             self.secrets.add(self.gateway.run_key.hex())
-            self.secrets.add(*(self.gateway.token(task["ordinal"]) for task in self.spec["tasks"]))
+            self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
             self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
 
-    def _prove_egress(self, api: docker.APIClient) -> None:
-        self._enter(Stage.PROBE, "Proving that the run's network reaches the gateway and nothing else")
-        with self._failing(Stage.PROBE):
+    def _probe(self, api: docker.APIClient) -> None:
+        """Two owned probes at once, so that the second costs no time of its own: confinement and readiness."""
+        words = "Proving that the run's network reaches nothing but the gateway, and that the endpoint is ready"
+        self._enter(Stage.PROBE, words)
+        with self._failing(Stage.PROBE), ThreadPoolExecutor(max_workers=1) as pool:
+            asking = pool.submit(self._ask_endpoint)
             report = prove_egress(
                 api,
                 self.journal,
@@ -184,8 +192,34 @@ class Execution:
                 endpoint_url=self.spec["endpoint"]["base_url"],
             )
             self.folder.update_facts(probe=report.as_json())
+            asked = asking.result()
+            self.folder.update_facts(readiness=asked.as_json())
         if not report.passed:
             raise StageFailed(Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail)
+        self._judge_readiness(asked)
+
+    def _ask_endpoint(self) -> Asked:
+        """In a thread: with a client of its own, and without the database."""
+        with closing(connect(settings.DOCKER_TIMEOUT_S)) as api:
+            return ask_endpoint(
+                api,
+                self.journal,
+                self._required_gateway(),
+                self.spec["images"]["verifier"],
+                model=self.spec["endpoint"]["model"],
+                max_tokens=self.spec["controls"]["max_completion_tokens"],
+                trial=readiness_trial(self.spec),
+                has_credential=self.spec["endpoint"]["credential"]["kind"] != "none",
+            )
+
+    def _judge_readiness(self, asked: Asked) -> None:
+        """An endpoint that is not ready ends the run; one that is only slow is left to its trials."""
+        refusal = asked.refusal
+        if refusal is not None:
+            raise StageFailed(Stage.PROBE, asked.failure_class, refusal.code, refusal.sentence)
+        for check in asked.checks:
+            if not check.passed:
+                self.narrator.say(check.sentence)
 
     def _trial(self, ordinal: int, task: str) -> None:
         self._enter(Stage.TRIAL, f"Trial {ordinal}: {task}", trial=ordinal)

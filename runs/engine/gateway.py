@@ -65,9 +65,17 @@ class GatewayError(Exception):
         super().__init__(self.sentence)
 
 
+def readiness_trial(spec: dict[str, Any]) -> int:
+    """The number as which the readiness question is asked: the one after the run's last trial."""
+    return len(spec["tasks"]) + 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
-    """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial."""
+    """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial.
+
+    `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
+    """
 
     image_id: str
     cpus: float
@@ -91,7 +99,7 @@ class GatewayPlan:
             image_id=spec["images"]["gateway"],
             **{name: limits[name] for name in ("cpus", "memory_bytes", "pids", "nofile")},
             **{name: endpoint[name] for name in ("base_url", "model", "served_model", "route")},
-            trials=len(spec["tasks"]),
+            trials=readiness_trial(spec),
             max_steps=controls["max_steps"],
             max_completion_tokens=controls["max_completion_tokens"],
             request_timeout_s=controls["request_timeout_s"],

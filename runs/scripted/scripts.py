@@ -31,6 +31,13 @@ class Mode(StrEnum):
     WRONG_MODEL = "wrong-model"
     SLOW = "slow"
     LATE_FAILURE = "late-failure"
+    UNAUTHORIZED_AT_ONCE = "unauthorized-at-once"
+    UNAVAILABLE_AT_ONCE = "unavailable-at-once"
+    WRONG_MODEL_AT_ONCE = "wrong-model-at-once"
+
+
+# Every other mode answers the readiness question well: a run with it gets as far as its trials, and fails there.
+FAILING_AT_ONCE = frozenset({Mode.UNAUTHORIZED_AT_ONCE, Mode.UNAVAILABLE_AT_ONCE, Mode.WRONG_MODEL_AT_ONCE})
 
 
 @dataclass(frozen=True, slots=True)

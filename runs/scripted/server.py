@@ -16,8 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from runs.readiness import is_question
 from runs.scripted.scripts import (
     ALIAS_PREFIX,
+    FAILING_AT_ONCE,
     GOOD_ANSWERS_BEFORE_FAILURE,
     Mode,
     Step,
@@ -52,37 +54,50 @@ def answer_to(request: dict[str, Any], *, slow_s: float = SLOW_SECONDS) -> Answe
         return _error(404, f"The model {alias!r} does not exist.", "model_not_found")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return _error(400, "messages must be a list of objects.", "invalid_request_error")
+    if is_question(messages) and mode not in FAILING_AT_ONCE:
+        return Answer(200, ready(alias))
     match mode:
-        case Mode.UNAUTHORIZED:
+        case Mode.UNAUTHORIZED | Mode.UNAUTHORIZED_AT_ONCE:
             return _error(401, "Incorrect API key provided.", "invalid_api_key")
-        case Mode.UNAVAILABLE:
+        case Mode.UNAVAILABLE | Mode.UNAVAILABLE_AT_ONCE:
             return _error(503, "The server is overloaded.", "unavailable")
         case Mode.MALFORMED:
             return Answer(200, {"ok": True, "scripted": LABEL})
         case Mode.LATE_FAILURE if spoken(messages) >= GOOD_ANSWERS_BEFORE_FAILURE:
             return _error(503, "The server failed late.", "unavailable")
-    named = OTHER_MODEL if mode is Mode.WRONG_MODEL else alias
+    named = OTHER_MODEL if mode in (Mode.WRONG_MODEL, Mode.WRONG_MODEL_AT_ONCE) else alias
     delay = {Mode.HANG: HOLD_SECONDS, Mode.SLOW: slow_s}.get(mode, 0.0)
     return Answer(200, completion(named, next_step(mode, messages), messages), delay)
 
 
 def completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[str, Any]:
     """A well-formed chat completion that says `step` after `messages`."""
-    number = spoken(messages) + 1
+    call_number = spoken(messages) + 1
     call = {"name": "bash", "arguments": json.dumps({"command": step.command})}
     message = {
         "role": "assistant",
         "content": step.words,
-        "tool_calls": [{"id": f"scripted_{number}", "type": "function", "function": call}],
+        "tool_calls": [{"id": f"scripted_{call_number}", "type": "function", "function": call}],
     }
+    return _completion(model, message, "tool_calls", messages)
+
+
+def ready(model: str) -> dict[str, Any]:
+    """A well-formed completion that says that the endpoint is ready (`runs.readiness`)."""
+    return _completion(model, {"role": "assistant", "content": "ready"}, "stop", [])
+
+
+def _completion(
+    model: str, message: dict[str, Any], finish_reason: str, messages: list[dict[str, Any]]
+) -> dict[str, Any]:
     prompt, said = len(json.dumps(messages)) // 4, len(json.dumps(message)) // 4
     return {
-        "id": f"chatcmpl-scripted-{number}",
+        "id": f"chatcmpl-scripted-{spoken(messages) + 1}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": model,
         "system_fingerprint": LABEL,
-        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
+        "choices": [{"index": 0, "finish_reason": finish_reason, "message": message}],
         "usage": {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said},
     }
 

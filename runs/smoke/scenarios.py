@@ -45,6 +45,9 @@ SCENARIOS = (
     Scenario("forge", Mode.FORGE, Expected("error", 2, 0, ("worker_runtime",))),
     Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("incomplete", 0, 0, ("authentication",) * 3)),
     Scenario("wrong-model", Mode.WRONG_MODEL, Expected("incomplete", 0, 0, ("routing",) * 3)),
+    # The two above pass the readiness question and fail in their trials; these end before any trial.
+    Scenario("unauthorized at once", Mode.UNAUTHORIZED_AT_ONCE, Expected("incomplete", 0, 0, ("authentication",) * 3)),
+    Scenario("wrong-model at once", Mode.WRONG_MODEL_AT_ONCE, Expected("incomplete", 0, 0, ("routing",) * 3)),
     Scenario(
         "slow",
         Mode.SLOW,

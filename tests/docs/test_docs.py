@@ -13,6 +13,7 @@ from evidence.codes import BADGES, CODES
 from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
 from evidence.models import READABLE, ArtifactState
 from runs.access import Role
+from runs import readiness
 from runs.engine import capabilities, egress, gateway
 from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements
@@ -116,6 +117,8 @@ def refusal_codes() -> set[str]:
         *(f"gateway.{reason}" for reason in gateway._FAILURES),
         *(f"limit.{name}_not_enforced" for name, *_ in capabilities._RULES),
         *egress._ISOLATED.values(),
+        *readiness.CODES,
+        *readiness._UNPROVED.values(),
     } - PASSED_CHECKS
 
 

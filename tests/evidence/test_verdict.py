@@ -139,6 +139,27 @@ def test_only_classes_of_our_own_side_make_an_error() -> None:
     assert FailureClass.GRADING not in OUR_SIDE
 
 
+@pytest.mark.parametrize(
+    ("failure", "interrupted", "broke"),
+    [
+        (None, False, False),
+        ({"class": "worker_runtime"}, False, True),
+        ({"class": "integrity"}, False, True),
+        ({}, True, True),
+        ({"class": "authentication"}, False, False),
+        ({"class": "routing"}, False, False),
+        ({"class": "serving_runtime"}, False, False),
+        ({"class": "routing"}, True, True),
+    ],
+)
+def test_an_endpoint_that_is_not_ready_leaves_a_run_incomplete_and_our_own_failures_are_errors(
+    tmp_path: Path, failure: dict[str, Any] | None, interrupted: bool, broke: bool
+) -> None:
+    case = passing_run()
+    case.run.update(failure=failure, interrupted=interrupted)
+    assert read_run(case.write(tmp_path / "run")).broke is broke
+
+
 def _documents(where: Path, *changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     case = passing_run()
     for change in changes:

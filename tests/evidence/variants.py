@@ -577,6 +577,9 @@ TROUBLE = [
     Variant("probe", "worker_runtime.probe", run_failure("probe")),
     Variant("assets", "integrity.run_refused", run_failure("assets", "integrity"), "RS04"),
     Variant("other stage", "harness.run_failure", run_failure("ingest")),
+    Variant("credential refused at once", "authentication.not_ready", run_failure("probe", "authentication")),
+    Variant("endpoint not found at once", "routing.not_ready", run_failure("probe", "routing")),
+    Variant("endpoint not serving at once", "serving_runtime.not_ready", run_failure("probe", "serving_runtime")),
     Variant("no result", "harness.no_result", no_result),
     Variant("empty result", "harness.result_unreadable", raw_result(b"")),
     Variant("cut result", "harness.result_unreadable", raw_result(b'{"id": "'), "RS15"),
@@ -826,6 +829,11 @@ UNPROVED = [
         "answers to another trial",
         "invalid_evaluation.no_completion",
         lambda run: [line.update(trial=2) for line in run.lines_of(1)] and None,
+    ),
+    Variant(
+        "only the readiness question's answer",
+        "invalid_evaluation.no_completion",
+        lambda run: [line.update(trial=len(run.trials) + 1) for line in run.lines_of(1)] and None,
     ),
     Variant(
         "answers to nobody",

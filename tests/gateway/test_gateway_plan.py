@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.gateway import GatewayError, GatewayPlan, start_gateway
+from runs.engine.gateway import GatewayError, GatewayPlan, readiness_trial, start_gateway
 
 SPEC: dict[str, Any] = {
     "images": {"gateway": "sha256:" + "a" * 64},
@@ -39,4 +39,9 @@ def test_a_credential_that_no_header_can_carry_is_refused(credential: str) -> No
 
 def test_the_plan_takes_its_caps_from_the_spec() -> None:
     plan = GatewayPlan.from_spec(SPEC)
-    assert (plan.trials, plan.max_steps, plan.max_completion_tokens, plan.pids) == (2, 32, 4096, 32)
+    assert (plan.max_steps, plan.max_completion_tokens, plan.pids) == (32, 4096, 32)
+
+
+def test_the_readiness_question_has_a_number_that_is_no_trials() -> None:
+    assert readiness_trial(SPEC) == GatewayPlan.from_spec(SPEC).trials == 3
+    assert readiness_trial(SPEC) not in [task["ordinal"] for task in SPEC["tasks"]]

@@ -1,4 +1,4 @@
-"""The scripted endpoint over HTTP: a key like a real one, ten modes, and no doubt about what it is."""
+"""The scripted endpoint over HTTP: a key like a real one, thirteen modes, and no doubt about what it is."""
 
 import http.client
 import json
@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from runs.scripted.scripts import Mode
+from runs.readiness import question
+from runs.scripted.scripts import FAILING_AT_ONCE, Mode
 from runs.scripted.server import LABEL, ScriptedServer, answer_to
 
 KEY = "a-key-of-the-endpoint"
@@ -55,6 +56,24 @@ def test_an_answer_is_a_completion_that_says_it_is_scripted(server: ScriptedServ
     [call] = body["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"])["command"] == "head -n 20 /app/ledger.csv"
     assert body["usage"]["prompt_tokens"] > 0
+
+
+QUESTION = question("unused", 16)["messages"]
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode not in FAILING_AT_ONCE])
+def test_every_mode_but_those_that_fail_at_once_says_that_it_is_ready(mode: Mode) -> None:
+    answer = answer_to({"model": f"scripted-{mode}", "messages": QUESTION})
+    assert (answer.status, answer.body["model"], answer.delay_s) == (200, f"scripted-{mode}", 0)
+    assert answer.body["choices"][0]["message"] == {"role": "assistant", "content": "ready"}
+
+
+@pytest.mark.parametrize("mode", FAILING_AT_ONCE)
+def test_a_mode_that_fails_at_once_answers_readiness_and_trials_alike(mode: Mode) -> None:
+    ready, trial = (answer_to({**chat(mode), **changes}) for changes in ({"messages": QUESTION}, {}))
+    late = answer_to(chat(mode.removesuffix("-at-once")))
+    assert ready.status == trial.status == late.status
+    assert ready.body.get("model") == trial.body.get("model") == late.body.get("model")
 
 
 @pytest.mark.parametrize(("mode", "status"), [("unauthorized", 401), ("unavailable", 503), ("malformed", 200)])

@@ -40,5 +40,6 @@ def test_classes_are_compared_in_the_order_of_the_tasks():
 
 def test_the_smoke_covers_what_its_users_fear():
     names = {scenario.mode.value for scenario in SCENARIOS}
-    assert names == {"positive", "negative", "forge", "unauthorized", "wrong-model", "slow", "hang"}
+    late = {"positive", "negative", "forge", "unauthorized", "wrong-model", "slow", "hang"}
+    assert names == late | {"unauthorized-at-once", "wrong-model-at-once"}
     assert [scenario.name for scenario in SCENARIOS if scenario.expected.passed] == ["positive"]

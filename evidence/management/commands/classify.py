@@ -37,7 +37,7 @@ class Command(SiteCommand):
             results,
             floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
             cleanup_clean=_is_clean(facts),
-            run_failed=bool(facts.failure) or facts.interrupted,
+            run_failed=facts.broke,
             integrity_held=all(check.ok for check in facts.checks),
         )
         self._print(facts, results, suite)

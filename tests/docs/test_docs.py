@@ -12,8 +12,8 @@ import pytest
 from evidence.codes import BADGES, CODES
 from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
 from evidence.models import READABLE, ArtifactState
-from runs.access import Role
 from runs import readiness
+from runs.access import Role
 from runs.engine import capabilities, egress, gateway
 from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements

@@ -10,6 +10,7 @@ import pytest
 from runs import lifecycle
 from runs.containers import EngineError
 from runs.engine import execution
+from runs.engine.asking import Asked
 from runs.engine.assets import AssetError
 from runs.engine.credentials import CredentialError
 from runs.engine.execution import execute
@@ -20,6 +21,7 @@ from runs.engine.processes import LaunchFailed
 from runs.engine.trials import Reason
 from runs.models import Run
 from runs.ownership import Fenced, Journal
+from runs.readiness import Answer, judge
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
 
@@ -59,7 +61,7 @@ class World:
         self.report = Report()
         self.told: list[str] = []
         stands = {
-            "connect": ("engine", None),
+            "connect": ("engine", type("Api", (), {"close": lambda _: None})()),
             "load_assets": ("assets", type("A", (), {"harness": type("H", (), {"python": Path("/none")})()})()),
             "copy_tasks": ("tasks", None),
             "preflight": ("preflight", []),
@@ -71,6 +73,9 @@ class World:
         }
         for name, (part, answer) in stands.items():
             monkeypatch.setattr(execution, name, self._part(part, answer))
+        monkeypatch.setattr(execution, "ask_endpoint", self._ask)
+        self.answer: Answer | None = Answer("ok", None, 200)
+        self.asked: dict[str, Any] = {}
         world = self
 
         class Process:
@@ -102,6 +107,13 @@ class World:
             return answer
 
         return play
+
+    def _ask(self, *_: Any, **asked: Any) -> Asked:
+        """Asked beside the egress probe, so its turn is not noted."""
+        self.asked = asked
+        if "question" in self.fails:
+            raise self.fails["question"]
+        return Asked(tuple(judge(self.answer, has_credential=asked["has_credential"])), 0.1)
 
     def play(self, part: str) -> None:
         if part not in ("engine", "files", "launch"):
@@ -143,7 +155,7 @@ def test_the_stages_come_in_their_order_and_the_end_follows(world: World, run: R
     execute(run.key)
     assert world.steps == ALL
     assert world.told == ["token-1", "token-2", "token-3"]
-    assert world.secrets == ["sk-secret", b"run-key".hex(), "token-1", "token-2", "token-3"]
+    assert world.secrets == ["sk-secret", b"run-key".hex(), *(f"token-{number}" for number in (1, 2, 3, 4))]
     assert facts(run, tmp_path)["failure"] is None and facts(run, tmp_path)["probe"] == {"passed": True}
 
 
@@ -188,6 +200,48 @@ def test_a_network_that_is_not_confined_ends_the_run(world: World, run: Run, tmp
     execute(run.key)
     assert world.steps == [*ALL[: ALL.index("egress") + 1], "conclude"]
     assert facts(run, tmp_path)["failure"]["code"] == "egress.not_confined"
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure_class", "code"),
+    [
+        (Answer("upstream_error", "status", 401), "authentication", "endpoint.auth_refused"),
+        (Answer("upstream_error", "unreachable"), "routing", "endpoint.unreachable"),
+        (Answer("upstream_error", "status", 503), "serving_runtime", "endpoint.not_ready"),
+        (None, "worker_runtime", "endpoint.not_asked"),
+    ],
+)
+def test_an_endpoint_that_is_not_ready_ends_the_run_with_the_class_of_who_must_act(
+    world: World, run: Run, tmp_path: Path, answer: Answer | None, failure_class: str, code: str
+) -> None:
+    world.answer = answer
+    execute(run.key)
+    assert world.steps == [*ALL[: ALL.index("egress") + 1], "conclude"]
+    failure = facts(run, tmp_path)["failure"]
+    assert (failure["stage"], failure["class"], failure["code"]) == ("probe", failure_class, code)
+    assert code in {check["code"] for check in facts(run, tmp_path)["readiness"]["checks"]}
+
+
+def test_a_slow_endpoint_is_noted_and_its_trials_start(world: World, run: Run, tmp_path: Path) -> None:
+    world.answer = Answer("refused", "client_gone")
+    execute(run.key)
+    assert world.steps == ALL and facts(run, tmp_path)["failure"] is None
+    assert any("No answer came within 5 s." in line.text for line in run.log_lines.all())
+
+
+def test_the_question_is_asked_under_a_number_that_no_trial_has(world: World, run: Run) -> None:
+    execute(run.key)
+    assert world.asked["trial"] == len(TRIALS) + 1 and f"token-{len(TRIALS) + 1}" not in world.told
+    assert f"token-{len(TRIALS) + 1}" in world.secrets
+
+
+def test_an_engine_that_fails_while_the_endpoint_is_asked_is_the_workers_failure(
+    world: World, run: Run, tmp_path: Path
+) -> None:
+    world.fails["question"] = EngineError("engine_timeout", "The engine did not answer in time.", "private")
+    execute(run.key)
+    assert facts(run, tmp_path)["failure"]["code"] == "engine_timeout"
+    assert world.steps == [*ALL[: ALL.index("egress") + 1], "conclude"]
 
 
 @pytest.mark.parametrize("part", ["tasks", "preflight", "gateway", "egress", "trial 1", "trial 2"])

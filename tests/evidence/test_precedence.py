@@ -81,12 +81,12 @@ ROWS: list[tuple[int, str, Change]] = [
     ),
     (5, "harness.no_result", lambda facts: replace(facts, harness=Trouble("harness.no_result"))),
     (6, "incomplete.agent_deadline", lambda facts: replace(facts, deadline=Deadline("agent", 300))),
-    (7, "routing.tls", _endpoint_failure),
     (
         7,
         "authentication.not_ready",
         lambda facts: replace(facts, trouble=(*facts.trouble, Trouble("authentication.not_ready"))),
     ),
+    (7, "routing.tls", _endpoint_failure),
     (8, "resource_exhaustion.memory", _oom),
     (8, "resource_exhaustion.pids", _starved(pids_limit_hits=1)),
     (8, "resource_exhaustion.disk", _starved(tmpfs_full=True)),

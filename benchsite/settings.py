@@ -16,6 +16,7 @@ DATA = environ.folder("BENCHSITE_DATA", BASE_DIR / ".benchsite" if CHECKOUT else
 ASSETS = environ.folder("BENCHSITE_ASSETS", DATA / "assets")
 DEBUG = environ.flag("BENCHSITE_DEBUG", False)
 PRODUCTION = environ.flag("BENCHSITE_PRODUCTION", False)
+_SHORTEST_TOKEN = 16
 
 
 def _secret_key() -> str:
@@ -145,6 +146,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SECURE_SSL_REDIRECT = PRODUCTION
 SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = PRODUCTION
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^metrics$"]  # asked from this very host, without a proxy
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None
 
 # What this host is called as a worker; a spec is bound to the worker that was previewed.
@@ -156,8 +158,13 @@ DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, 
 # How many proxies stand before the site and add to X-Forwarded-For; 0 believes no header.
 TRUSTED_PROXIES = environ.integer("BENCHSITE_TRUSTED_PROXIES", 0, minimum=0, maximum=8)
 
+METRICS_TOKEN = environ.text("BENCHSITE_METRICS_TOKEN", "").strip()  # for /metrics, beside this host and administrators
+if METRICS_TOKEN and len(METRICS_TOKEN) < _SHORTEST_TOKEN:
+    raise ImproperlyConfigured(f"BENCHSITE_METRICS_TOKEN is too short; use {_SHORTEST_TOKEN} characters or more.")
+DISK_LOW_MIB = environ.integer("BENCHSITE_DISK_LOW_MIB", 2048, minimum=0, maximum=2**40)
+
 LOGGING = logs.logging_config(
     form=environ.choice("BENCHSITE_LOG_FORMAT", "auto", logs.FORMATS),
     level=environ.choice("BENCHSITE_LOG_LEVEL", "INFO", logs.LEVELS),
 )
-logs.hide(SECRET_KEY, str(DATABASES["default"].get("PASSWORD", "")), *logs.secrets_of_url(REDIS_URL))
+logs.hide(SECRET_KEY, METRICS_TOKEN, str(DATABASES["default"].get("PASSWORD", "")), *logs.secrets_of_url(REDIS_URL))

@@ -5,6 +5,8 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from benchsite import views
+from benchsite.health import healthz
+from benchsite.metrics import metrics
 from benchsite.one_time_login import one_time_login
 from runs.views.overview import overview
 
@@ -12,6 +14,8 @@ admin.site.login_form = views.StaffSignInForm
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", overview, name="overview"),
+    path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
     path("sign-in/", views.SignIn.as_view(), name="login"),
     path("sign-in/once/<str:key>/<str:token>/", one_time_login, name="one_time_login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),

@@ -1,0 +1,34 @@
+"""Serves the site's tools to one MCP client over stdin and stdout, with the permissions of a named user."""
+
+import json
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from benchsite.mcp.server import SiteServer, tool_schemas
+from runs.management.output import Exit, SiteCommand, acting_user
+from runs.refusals import BadInput
+
+
+class Command(SiteCommand):
+    help = "Serve the tools for MCP clients over stdin and stdout. --schema only prints the tools' schemas."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--schema", action="store_true", help="print the tools' JSON schemas; needs no database")
+        parser.set_defaults(user="")
+
+    def user_of(self, options: dict[str, Any]) -> User:
+        """Whom the tools act for: always somebody who was named."""
+        if options["schema"]:
+            return User()
+        if not options["user"]:
+            raise BadInput("Name whom the tools act for: manage.py mcp --user NAME.", code="mcp.no_user")
+        return acting_user(options["user"])
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        if options["schema"]:
+            self.stdout.write(json.dumps(tool_schemas(), indent=2, sort_keys=True))
+        else:
+            SiteServer(user).run("stdio")
+        return Exit.DONE

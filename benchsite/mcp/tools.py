@@ -1,0 +1,131 @@
+"""Which tools are there, what do they take, and what happens when one is called?"""
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import DatabaseError, InterfaceError, close_old_connections
+from mcp_types import CallToolResult, ToolAnnotations
+from mcp_types import Tool as Listed
+
+from benchsite import logs
+from benchsite.mcp import arguments, evidence_tools, run_tools
+from benchsite.mcp.answers import REFUSED, failure, refusal
+from runs.documents.closed import Closed
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool. ``changes`` says that it does more than read, ``ends`` that what it ends cannot be taken up again,
+    ``repeatable`` that calling it again adds nothing."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Closed]
+    act: Callable[[User, Any], CallToolResult]
+    changes: bool = False
+    ends: bool = False
+    repeatable: bool = True
+
+    def listed(self) -> Listed:
+        """As clients see it."""
+        hints = ToolAnnotations(
+            title=self.title,
+            read_only_hint=not self.changes,
+            destructive_hint=self.ends,
+            idempotent_hint=self.repeatable,
+            open_world_hint=False,
+        )
+        schema = self.arguments.model_json_schema()
+        return Listed(
+            name=self.name, title=self.title, description=self.description, input_schema=schema, annotations=hints
+        )
+
+
+TOOLS = (
+    Tool(
+        "preview", "Preview a run",
+        "Resolve exactly what a run would execute and check everything that can be checked. Starts nothing. "
+        "Gives the preview's id, its spec with spec_sha256, all checks, and whether one of them blocks.",
+        arguments.PreviewArguments, run_tools.preview, changes=True, repeatable=False,
+    ),
+    Tool(
+        "start", "Start a previewed run",
+        "Start what a preview of yours showed: give its id and its spec_sha256. Refused when anything changed since. "
+        "The same preview twice gives the same run.",
+        arguments.StartArguments, run_tools.start, changes=True,
+    ),
+    Tool(
+        "status", "Status of runs",
+        "One run with counts, verdict, cleanup and trials, or the newest runs.",
+        arguments.StatusArguments, run_tools.status,
+    ),
+    Tool(
+        "logs", "Log of a run",
+        "A run's log lines from a cursor on. Only for roles that read private evidence.",
+        arguments.LogsArguments, run_tools.logs,
+    ),
+    Tool(
+        "cancel", "Cancel a run",
+        "Ask a run to end. Calling it twice is harmless; a run that was cancelled is never resumed.",
+        arguments.RunArguments, run_tools.cancel, changes=True, ends=True,
+    ),
+    Tool(
+        "cleanup", "Retry a cleanup",
+        "Ask the worker of a run that has ended to remove what the run left behind. Runs nothing, touches no evidence.",
+        arguments.RunArguments, run_tools.cleanup, changes=True,
+    ),
+    Tool(
+        "evidence_list", "List evidence",
+        "The files of a run with size, SHA-256 and state.",
+        arguments.EvidenceListArguments, evidence_tools.evidence_list,
+    ),
+    Tool(
+        "evidence_read", "Read evidence",
+        "At most 64 KiB of one file as text; its hash is checked and the read is audited.",
+        arguments.EvidenceReadArguments, evidence_tools.evidence_read,
+    ),
+)  # fmt: skip
+_BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+def carry_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
+    """Call the tool ``name`` for that user, as they are now. Every failure is an answer; nothing is raised.
+
+    Long-lived processes meet a database that was restarted: connections are looked at before each call.
+    """
+    request_id = uuid.uuid4().hex
+    with logs.about(request_id=request_id, tool=name[:64]):
+        close_old_connections()
+        try:
+            return _carried_out(user_pk, name, given)
+        except REFUSED as error:
+            log.info("refused: %s", getattr(error, "code", "access.refused"))
+            return refusal(error)
+        except (DatabaseError, InterfaceError):
+            log.exception("the database cannot be used")
+            return failure("database.unusable", "The database cannot be used at present. Try again later.")
+        except Exception:  # its text could hold anything; it stays in the log
+            log.exception("a tool failed")
+            sentence = "The tool failed here. The site's log says why, under this request id."
+            return failure("mcp.failed", sentence, request_id=request_id)
+        finally:
+            close_old_connections()
+
+
+def _carried_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
+    user = User.objects.filter(pk=user_pk, is_active=True).first()
+    if user is None:
+        return failure("mcp.user_gone", "The account that these tools act for is no longer active.")
+    tool = _BY_NAME.get(name)
+    if tool is None:
+        return failure("mcp.unknown_tool", f"There is no such tool; there are: {', '.join(_BY_NAME)}.")
+    result = tool.act(user, arguments.read(tool.arguments, given))
+    log.info("done")
+    return result

@@ -8,41 +8,23 @@ from mcp_types import CallToolResult
 
 from benchsite.mcp.answers import NOTICE, answer
 from benchsite.mcp.arguments import EvidenceListArguments, EvidenceReadArguments
-from evidence import store
+from evidence.giving import artifact_for, artifacts_for, give_part
 from evidence.kinds import TITLES
 from evidence.models import Artifact
-from runs import access, audit
+from runs import access
 from runs.management.output import run_by_key
-from runs.models import AuditKind
 from runs.refusals import BadInput
-
-
-class NoSuchFile(BadInput):
-    code = "evidence.unknown"
-    sentence = "There is no such file in the register; evidence_list names those of a run."
-
-
-class NothingToRead(BadInput):
-    code = "evidence.nothing_kept"
 
 
 class BeyondEnd(BadInput):
     code = "evidence.beyond_end"
 
 
-class StorageLost(BadInput):
-    code = "evidence.missing"
-    sentence = "The storage does not hold this file any more. Restore it from a backup; manage.py audit names all."
-
-
 def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
     """The register of a run: every file for operators, the public ones for viewers."""
     access.require(user, access.VIEW)
     run = run_by_key(given.run)
-    found = Artifact.objects.filter(run=run, pk__gt=given.cursor).order_by("pk")
-    if not access.may(user, access.READ_PRIVATE):
-        found = found.filter(public=True)
-    rows = list(found[: given.limit + 1])
+    rows = list(artifacts_for(user, run).filter(pk__gt=given.cursor).order_by("pk")[: given.limit + 1])
     files = rows[: given.limit]
     document = {
         "run": run.key,
@@ -55,18 +37,12 @@ def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
 
 def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
     """At most 64 KiB of a file as text, after the whole file was hashed again."""
-    artifact = _artifact(user, given.file)
+    artifact = artifact_for(user, given.file)
     if given.offset > artifact.size:
         raise BeyondEnd(f"The file has {artifact.size:,} bytes; give a smaller offset.")
     end = min(given.offset + given.length, artifact.size)
-    audit.record(
-        AuditKind.DOWNLOAD,
-        user=user,
-        run_id=artifact.run_id,
-        subject=artifact.path,
-        detail={"sha256": artifact.sha256, "bytes": end - given.offset, "offset": given.offset, "by": "mcp"},
-    )
-    text, end = _whole_characters(_bytes(artifact, given.offset, end), given.offset, artifact.size)
+    data = give_part(user, artifact, given.offset, end)
+    text, end = _whole_characters(data, given.offset, artifact.size)
     document = {
         **_file(artifact),
         "run": artifact.run.key,
@@ -76,27 +52,6 @@ def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
         "untrusted_text": text,
     }
     return answer("benchsite.mcp-evidence-part/v1", document)
-
-
-def _artifact(user: User, key: str) -> Artifact:
-    access.require(user, access.VIEW)
-    found = Artifact.objects.select_related("run").filter(key=key).first()
-    if found is None:
-        raise NoSuchFile
-    if not found.public:
-        access.require(user, access.READ_PRIVATE)
-    if not found.readable:
-        raise NothingToRead(f"Nothing of this file can be read: {found.get_state_display().lower()}.")
-    return found
-
-
-def _bytes(artifact: Artifact, start: int, end: int) -> bytes:
-    try:
-        return b"".join(store.range_chunks(artifact, start, end))
-    except store.NotReadable as error:
-        raise NothingToRead(f"Nothing of this file can be read: {error.state}.") from error
-    except OSError as error:
-        raise StorageLost from error
 
 
 def _whole_characters(data: bytes, start: int, size: int) -> tuple[str, int]:

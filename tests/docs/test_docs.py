@@ -114,6 +114,7 @@ def refusal_codes() -> set[str]:
         *literal_codes("preview", "input", within="runs/refusals.py"),
         *literal_codes("credential", within="runs/engine/credentials.py"),
         *literal_codes("egress", within="runs/engine/"),
+        *literal_codes("mcp", "evidence", "database", within="benchsite/"),
         *(f"gateway.{reason}" for reason in gateway._FAILURES),
         *(f"limit.{name}_not_enforced" for name, *_ in capabilities._RULES),
         *egress._ISOLATED.values(),

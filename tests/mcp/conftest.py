@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import connection
 
 from evidence import store
@@ -26,9 +27,10 @@ def site(db: None) -> Site:
 @pytest.fixture
 def environment(transactional_db: None, real_queue: None, settings: Any) -> dict[str, str]:  # noqa: F811
     """Of a process that works on this test's database, queue and storage."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "BENCHSITE_ASSETS", "BENCHSITE_DATA")}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "BENCHSITE_ASSETS")}
     return {
         **kept,
+        "BENCHSITE_DATA": str(Path(default_storage.location).parent),
         "DJANGO_SETTINGS_MODULE": "tests.mcp.settings",
         "TEST_DATABASE": str(connection.settings_dict["NAME"]),
         "REDIS_URL": f"unix://{settings.REDIS_SOCKET}?db=0",

@@ -8,7 +8,8 @@ from runs.models import Run
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
-OPEN_TO_ALL = {"login", "one_time_login"}
+OPEN_TO_ALL = {"login", "one_time_login", "healthz"}
+FOR_MACHINES = {"metrics"}  # see tests/operations
 ROLES = ("viewer", "operator", "other_operator", "reviewer", "admin")
 # name → who may read it; everyone else who is signed in is refused with 403.
 READ = {
@@ -106,7 +107,16 @@ def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, clien
 def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
     from tests.pages import test_evidence, test_previews, test_workers
 
-    known = {*READ, *ACT, *OPEN_TO_ALL, "logout", *test_previews.NAMES, *test_evidence.NAMES, *test_workers.NAMES}
+    known = {
+        *READ,
+        *ACT,
+        *OPEN_TO_ALL,
+        *FOR_MACHINES,
+        "logout",
+        *test_previews.NAMES,
+        *test_evidence.NAMES,
+        *test_workers.NAMES,
+    }
     assert set(_names(get_resolver().url_patterns)) - known == set()
 
 

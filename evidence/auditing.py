@@ -33,6 +33,7 @@ class AuditReport:
     trials: int
     differences: tuple[Difference, ...]
     unavailable: tuple[str, ...] = ()
+    expired: bool = False
 
     @property
     def clean(self) -> bool:
@@ -46,19 +47,21 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
     """Compare the register with the storage, and the rows with what the stored files amount to.
 
     The stored files are laid out in a folder below `scratch` and classified like a fresh run; files that were
-    refused or quarantined are named as unavailable, since a result cannot be derived from them. `replay` may look
-    at the laid-out folder too, and add differences.
+    refused or quarantined are named as unavailable, since a result cannot be derived from them, and when files were
+    removed by retention no result is. `replay` may look at the laid-out folder too, and add differences.
     """
     artifacts = list(Artifact.objects.filter(run=run))
     readable = [artifact for artifact in artifacts if artifact.readable]
+    expired = any(artifact.state == ArtifactState.REMOVED for artifact in artifacts)
     differences = [found for artifact in readable if (found := _file_difference(artifact))]
     with tempfile.TemporaryDirectory(dir=scratch, prefix="benchsite-audit-") as folder:
         root = Path(folder)
         _lay_out(readable, root)
-        differences += _result_differences(run, root)
+        if not expired:
+            differences += _result_differences(run, root)
         differences += replay(run, root) if replay is not None else ()
     unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
-    return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable)
+    return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable, expired)
 
 
 def _is_lost(artifact: Artifact) -> bool:

@@ -81,3 +81,23 @@ class Artifact(models.Model):
     @property
     def name(self) -> str:
         return self.path.rsplit("/", 1)[-1]
+
+
+class LegalHold(models.Model):
+    """Somebody's order that a run's evidence must not be removed, until it is released. Rows are never deleted."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="legal_holds")
+    reason = models.CharField(max_length=500)
+    placed_at = models.DateTimeField(auto_now_add=True)
+    placed_by_name = models.CharField(max_length=150)
+    released_at = models.DateTimeField(null=True, blank=True)
+    released_by_name = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-placed_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run"], condition=Q(released_at__isnull=True), name="legal_hold_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"legal hold on {self.run}: {self.reason}"

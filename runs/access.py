@@ -25,6 +25,7 @@ REVIEW_BUNDLE = "runs.review_bundle"
 DECLARE_HOST_LOST = "runs.declare_host_lost"
 REGISTER_ENDPOINT = "runs.register_endpoint"
 VIEW_AUDIT = "runs.view_auditentry"
+RETAIN = "runs.retain_run"
 
 
 class Role(StrEnum):
@@ -41,7 +42,7 @@ _OPERATOR = (*_VIEWER, "start_run", "cancel_run", "clean_run", "read_private", "
 _REVIEWER = (*_VIEWER, "review_bundle", "change_taskbundle")
 _ADMIN = (
     *dict.fromkeys((*_OPERATOR, *_REVIEWER)),
-    "declare_host_lost", "register_endpoint", "view_auditentry", "view_harnesslock", "view_imagelock",
+    "declare_host_lost", "register_endpoint", "retain_run", "view_auditentry", "view_harnesslock", "view_imagelock",
     "view_preview", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle", "change_worker",
 )  # fmt: skip
 _PEOPLE = ("add_user", "change_user", "view_user", "view_group")  # of Django's own app; narrowed in runs.admin_people

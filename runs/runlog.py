@@ -62,6 +62,14 @@ def read_log(run: Run, *, cursor: int = 0, limit: int = 200) -> Window:
     return Window(lines=lines, next_cursor=following, dropped=dropped)
 
 
+def clear(run_id: uuid.UUID) -> int:
+    """Remove every line of a run that is over, and count them as dropped. Returns how many there were."""
+    with transaction.atomic():
+        Run.objects.filter(pk=run_id).update(log_dropped=F("log_next"))
+        removed, _by_model = LogLine.objects.filter(run_id=run_id).delete()
+    return removed
+
+
 def _row(pk: uuid.UUID, seq: int, line: Line) -> LogLine:
     text = line.text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     cut = len(text) > LOG_TEXT_LIMIT

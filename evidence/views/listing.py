@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite import words
+from evidence import retention
 from evidence.giving import artifacts_for
 from evidence.models import READABLE, Artifact, ArtifactState
 from evidence.rows import file_row
@@ -35,6 +36,7 @@ def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
         "private": private,
         "groups": _grouped([(row.trial, file_row(row)) for row in rows[:PAGE]], run),
         "totals": totals(run),
+        "hold": retention.held(run),
         "trial": trial,
         "later": page + 1 if len(rows) > PAGE else 0,
         "earlier": page - 1,
@@ -49,9 +51,11 @@ def totals(run: Run) -> dict[str, object]:
         size=Sum("size"),
         kept=Count("pk", filter=Q(state__in=READABLE)),
         quarantined=Count("pk", filter=Q(state=ArtifactState.QUARANTINED)),
+        removed=Count("pk", filter=Q(state=ArtifactState.REMOVED)),
         public=Count("pk", filter=Q(public=True)),
     )
-    return {**found, "size_words": words.size(found["size"] or 0), "refused": found["files"] - found["kept"]}
+    refused = found["files"] - found["kept"] - found["removed"]
+    return {**found, "size_words": words.size(found["size"] or 0), "refused": refused}
 
 
 def _grouped(rows: list[tuple[int | None, object]], run: Run) -> list[tuple[str, list[object]]]:

@@ -1,4 +1,5 @@
-"""What may be deleted of a run's files? Its `work/`, and nothing that a link leads to (design 3.2).
+"""What may be deleted of a run's files? Its `work/`, and nothing that a link leads to (design 3.2). Once its evidence
+has expired, everything but its journal (issue 7.5).
 
 Every component below the data root is opened relative to the one before and never through a link, so that a
 link put in the place of any of them makes the deletion fail instead of going elsewhere.
@@ -6,9 +7,12 @@ link put in the place of any of them makes the deletion fail instead of going el
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from runs.ownership import JOURNAL_NAME, LOCK_NAME
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 MAX_DEPTH = 200
@@ -31,15 +35,63 @@ def delete_work(data: Path, run_id: str) -> None:
     Links are removed, never followed; another file system mounted inside is refused. Raises WorkRefused and
     OSError.
     """
-    if not RUN_ID.fullmatch(run_id):
-        raise WorkRefused("this is no run id")
-    with _opened(data / "runs", None) as runs, _opened(run_id, runs) as run:
+    with _run_folder(data, run_id) as run:
         try:
             with _opened("work", run) as work:
                 _empty(work, os.fstat(run).st_dev, depth=0)
         except FileNotFoundError:
             return
         os.rmdir("work", dir_fd=run)
+
+
+# The record of what a run owned outlives its evidence: a late container can still be told to be its own.
+_KEPT_FOR_EVER = frozenset({JOURNAL_NAME, LOCK_NAME})
+
+
+def holds_evidence(data: Path, run_id: str) -> bool:
+    """Whether a run's folder is on this host and holds more than its journal. Raises WorkRefused."""
+    try:
+        with _run_folder(data, run_id) as run:
+            return bool(_expiring(run))
+    except FileNotFoundError:
+        return False
+
+
+def delete_evidence(data: Path, run_id: str) -> bool:
+    """Delete everything in `<data>/runs/<run id>/` but its journal; whether there was anything.
+
+    Raises WorkRefused and OSError as `delete_work` does.
+    """
+    try:
+        with _run_folder(data, run_id) as run:
+            names = _expiring(run)
+            for name in names:
+                _delete(name, run)
+    except FileNotFoundError:
+        return False
+    return bool(names)
+
+
+def _expiring(run: int) -> set[str]:
+    with os.scandir(run) as entries:
+        return {entry.name for entry in entries} - _KEPT_FOR_EVER
+
+
+def _delete(name: str, parent: int) -> None:
+    if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    with _opened(name, parent) as folder:
+        _empty(folder, os.fstat(parent).st_dev, depth=0)
+    os.rmdir(name, dir_fd=parent)
+
+
+@contextmanager
+def _run_folder(data: Path, run_id: str) -> Iterator[int]:
+    if not RUN_ID.fullmatch(run_id):
+        raise WorkRefused("this is no run id")
+    with _opened(data / "runs", None) as runs, _opened(run_id, runs) as run:
+        yield run
 
 
 @contextmanager

@@ -98,6 +98,7 @@ class Run(models.Model):
             ("review_bundle", "Can review and retire bundles"),
             ("declare_host_lost", "Can declare a worker host lost"),
             ("register_endpoint", "Can register and retire endpoints"),
+            ("retain_run", "Can place legal holds and remove expired evidence"),
         ]
         constraints = [
             models.CheckConstraint(condition=_legal_endings(), name="run_ending_is_legal"),

@@ -358,16 +358,16 @@ def test_the_trajectory_gets_an_index_that_reads_its_windows(tmp_path: Path) -> 
     assert (window.first, window.total, window.steps[0].message.text) == (101, 120, "step 100")
 
 
-def finished(run: Run, folder: Path) -> Run:
+def finished(run: Run, folder: Path, cleanup: Cleanup = Cleanup.CLEAN) -> Run:
     """The run ended as the engine ends it."""
     lifecycle.claim(run.key, worker=run.worker.name, identity=Process(), host="host")
     facts = read_run(folder, spec_sha256=run.spec_sha256)
     for trial in facts.trials:
         lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classify_trial(trial)))
     lifecycle.enter_stage(run.key, Stage.CLEANUP)
-    passed = all(classify_trial(trial).bucket is Bucket.PASSED for trial in facts.trials)
+    passed = cleanup == Cleanup.CLEAN and all(classify_trial(trial).bucket is Bucket.PASSED for trial in facts.trials)
     verdict = Verdict.PASSED if passed else Verdict.FAILED
-    lifecycle.finish(run.key, state=RunState.FINISHED, verdict=verdict, cleanup=Cleanup.CLEAN, failure=None)
+    lifecycle.finish(run.key, state=RunState.FINISHED, verdict=verdict, cleanup=cleanup, failure=None)
     return Run.objects.get(pk=run.pk)
 
 

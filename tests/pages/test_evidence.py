@@ -9,7 +9,7 @@ import pytest
 from django.core.files.storage import default_storage
 from django.test import Client
 
-from evidence import store
+from evidence import retention, store
 from evidence.models import Artifact
 from runs.models import AuditEntry, Run
 from tests.pages.conftest import Browser
@@ -284,3 +284,23 @@ def test_a_huge_text_is_read_in_windows(site: Site, browse: Browser) -> None:
 def test_evidence_without_files_says_when_there_will_be_some(site: Site, browse: Browser) -> None:
     run = make_run(site, "queued")
     assert "registered" in plain(browse("operator").get(f"/runs/{run.key}/evidence/").content.decode())
+
+
+def test_a_legal_hold_and_a_removal_are_said_where_the_evidence_is(site: Site, browse: Browser) -> None:
+    """Issue 7.5: a removal is visible, with each file's hash."""
+    run = make_run(site, "passed")
+    keep(run, {"evidence/suite.json": b"{}"})
+    client, address = browse("operator"), f"/runs/{run.key}/evidence/"
+    retention.hold(user=site.admin, run=run, reason="<b>the court</b>")
+    text = client.get(address).content.decode()
+    assert "&lt;b&gt;the court&lt;/b&gt;" in text and "<b>the court" not in text
+    retention.release(user=site.admin, run=run)
+    kept = artifact(run, "spec.json")
+    retention.expire(user=site.admin, run=run)
+    text = client.get(address).content.decode()
+    assert "removed by retention" in plain(text) and kept.sha256[:8] in text
+    assert client.get(f"/evidence/{kept.key}/download/").status_code == 404
+    assert "removed by retention" in plain(client.get(f"/runs/{run.key}/").content.decode())
+    assert client.get(f"/runs/{run.key}/trials/1/").status_code == 200
+    assert client.get(f"/runs/{run.key}/trials/1/trajectory/").status_code == 200
+    assert download(browse("viewer"), artifact(run, "suite.json")).status_code == 200

@@ -34,7 +34,10 @@ class Command(SiteCommand):
             + [["unavailable", path, "", ""] for path in report.unavailable],
         )
         word = "nothing differs" if report.clean else f"{len(report.differences)} differences"
-        self.output.line(f"{report.files} files and {report.trials} trials audited: {word}")
+        what = "files" if report.expired else f"files and {report.trials} trials"
+        self.output.line(f"{report.files} {what} audited: {word}")
+        if report.expired:
+            self.output.line("private evidence was removed by retention, so no result can be derived again")
         self.output.json(
             SCHEMA,
             {
@@ -42,6 +45,7 @@ class Command(SiteCommand):
                 "files": report.files,
                 "trials": report.trials,
                 "clean": report.clean,
+                "expired": report.expired,
                 "differences": [difference.as_json() for difference in report.differences],
                 "unavailable": list(report.unavailable),
             },

@@ -1,0 +1,35 @@
+"""Places or releases a legal hold: an order that a run's evidence must not be removed."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from evidence.retention import hold, release
+from runs.management.output import Exit, SiteCommand, run_by_key
+
+SCHEMA = "benchsite.hold/v1"
+
+
+class Command(SiteCommand):
+    help = "Keep a run's evidence from being removed, or release it again."
+
+    def add_own_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--reason", help="why the evidence must be kept, 1 to 500 characters")
+        what.add_argument("--release", action="store_true", help="release the hold that lies on it")
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
+        run = run_by_key(options["run"])
+        if options["release"]:
+            found = release(user=user, run=run)
+            self.output.line(f"run {run.key}: {'released' if found else 'no hold lies on it'}")
+            self.output.json(SCHEMA, {"run": run.key, "held": False, "reason": None})
+            return Exit.DONE
+        placed = hold(user=user, run=run, reason=options["reason"])
+        self.output.line(
+            f"run {run.key}: held since {placed.placed_at:%Y-%m-%d} by {placed.placed_by_name}: {placed.reason}"
+        )
+        self.output.json(SCHEMA, {"run": run.key, "held": True, "reason": placed.reason})
+        return Exit.DONE

@@ -26,6 +26,7 @@ from runs.documents.problems import refuse
 from runs.documents.tree import left_out_of
 from runs.engine.assets import load_assets
 from runs.engine.assets.image_lock import ImageLock, verify_image
+from runs.engine.maintenance import maintenance
 from runs.images.recipes import ImageRole
 from runs.ownership import Journal, Role
 
@@ -52,8 +53,8 @@ def certify_in_containers(folder: Path, *, on_case: Callable[[str, str, bool], N
     images = load_assets(settings.ASSETS).images
     api = connect(WORK_S + MARGIN_S)
     _check_images(api, bundle, images)
-    grader = ContainerGrader(api, settings.DATA / "maintenance" / _JOURNAL, bundle, images)
-    return certify(folder, bundle, grader, on_case=on_case)
+    with maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal:
+        return certify(folder, bundle, ContainerGrader(api, journal, bundle, images), on_case=on_case)
 
 
 def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock) -> None:
@@ -67,13 +68,13 @@ def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock
 
 
 class ContainerGrader:
-    """A `Grader` in owned containers; `directory` holds the journal of what it creates."""
+    """A `Grader` in owned containers; `journal` records what it creates."""
 
     name = "container"
 
-    def __init__(self, api: docker.APIClient, directory: Path, bundle: LoadedBundle, images: ImageLock) -> None:
+    def __init__(self, api: docker.APIClient, journal: Journal, bundle: LoadedBundle, images: ImageLock) -> None:
         self._api = api
-        self._directory = directory
+        self._journal = journal
         self._ceilings = bundle.manifest.ceilings
         self._images = images
         self._worked = cache(self._carry_out)
@@ -106,17 +107,16 @@ class ContainerGrader:
     ) -> dict[str, Any] | None:
         packed, sparse = _packed(sources)
         plan = {"mode": mode, "sparse": sparse, "seconds": seconds}
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        journal = Journal.open_or_create(self._directory, run_id=f"maintenance-{_JOURNAL}")
-        owned = create_owned(self._api, journal, {}, self._request(role, limits))
+        self._journal.compact()  # one container after another: what is gone need not stay in it
+        owned = create_owned(self._api, self._journal, {}, self._request(role, limits))
         try:
-            start_owned(self._api, journal, owned)
+            start_owned(self._api, self._journal, owned)
             _send(self._api, owned.id, json.dumps(plan).encode() + b"\n" + packed)
             with engine_call("wait for the certification"):
                 self._api.wait(owned.id, timeout=seconds + MARGIN_S)
                 output = self._api.logs(owned.id, stdout=True, stderr=False)
         finally:
-            remove_owned(self._api, journal, owned.intent.nonce)
+            remove_owned(self._api, self._journal, owned.intent.nonce)
         return _report(output)
 
     def _request(self, role: Role, limits: RoleLimits) -> ContainerRequest:

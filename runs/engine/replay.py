@@ -13,6 +13,7 @@ from runs.documents.bundles import LoadedBundle, load_manifest, verify_task
 from runs.documents.canonical import load_object
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.certifying import GRADE_S, MARGIN_S, ContainerGrader
+from runs.engine.maintenance import maintenance
 from runs.engine.preflight import bundle_folder
 from runs.models import Run
 from runs.ownership import JournalError
@@ -61,11 +62,12 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
     images = load_assets(settings.ASSETS).images
     reason = "" if images.verifier.id == _verifier_of(spec) else "this worker has another verifier image now"
     api = connect(GRADE_S + MARGIN_S)
-    grader = ContainerGrader(api, settings.DATA / "maintenance" / _JOURNAL, bundle, images)
-    return [
-        _replay(run, grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
-        for trial in run.trials.filter(bucket__in=("passed", "failed")).order_by("ordinal")
-    ]
+    with maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal:
+        grader = ContainerGrader(api, journal, bundle, images)
+        return [
+            _replay(run, grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
+            for trial in run.trials.filter(bucket__in=("passed", "failed")).order_by("ordinal")
+        ]
 
 
 def _verifier_of(spec: dict[str, Any]) -> object:

@@ -1,6 +1,8 @@
 """The packaged bundle's verifier in its own container: the kinds of cases that a certification tries."""
 
 import os
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from runs.documents.certification import cases_of
 from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.engine.assets import load_assets
 from runs.engine.certifying import ContainerGrader
+from runs.engine.maintenance import maintenance
 from runs.ownership import Journal
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -28,14 +31,16 @@ TRIED = (
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("certification")
+def journal(tmp_path_factory) -> Iterator[Journal]:
+    directory = tmp_path_factory.mktemp("certification")
+    with maintenance(directory, "test", partial(connect, 30)) as journal:
+        yield journal
 
 
 @pytest.fixture(scope="module")
-def grader(directory) -> ContainerGrader:
+def grader(journal) -> ContainerGrader:
     images = load_assets(Path(os.environ["BENCHSITE_ASSETS"])).images
-    return ContainerGrader(connect(90), directory, read_bundle(ENVIRONMENT_SMOKE), images)
+    return ContainerGrader(connect(90), journal, read_bundle(ENVIRONMENT_SMOKE), images)
 
 
 @pytest.mark.parametrize("name", TRIED)
@@ -47,8 +52,8 @@ def test_a_case_is_graded_in_a_container_as_it_must(name, grader, tmp_path):
     assert list(result.reward_files) == ["reward.json"]
 
 
-def test_no_container_is_left_behind(grader, directory, tmp_path):
+def test_no_container_is_left_behind(grader, journal, tmp_path):
     grader.grade(ENVIRONMENT_SMOKE / "tasks" / TASK, tmp_path)
-    document = Journal(directory).read()
-    assert document.resources
-    assert still_present(connect(), Journal(directory)) == []
+    (last,) = journal.read().resources  # the ones before it were forgotten, since each was verified gone
+    assert last.settled
+    assert still_present(connect(), journal) == []

@@ -7,9 +7,10 @@ stderr.
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
 from runs.management.inert import inert
 from runs.models import Cleanup, Run, Verdict
-from runs.refusals import BadInput, Blocked, Refusal, UnknownName
+from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName
 
 CLI_USER = "cli"
 
@@ -121,10 +122,16 @@ class Printer:
         """The command's one JSON document; nothing without ``--json``."""
         if self.as_json:
             self.out.write(json.dumps({"schema": schema, **document}, ensure_ascii=True) + "\n")
+            self.out.flush()  # scripted_endpoint serves on after it
 
     def complain(self, sentence: str) -> None:
         """A sentence on stderr about something beside the command's result."""
         _write(self.err, sentence)
+
+    def complain_at_length(self, text: str) -> None:
+        """Several lines on stderr."""
+        for line in text.splitlines():
+            _write(self.err, line)
 
     def error(self, code: str, sentence: str, exit_code: Exit, extra: dict[str, Any]) -> None:
         """A refusal: the sentence on stderr, and with ``--json`` its document on stdout."""
@@ -183,6 +190,8 @@ class SiteCommand(BaseCommand):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it has gone
             code = Exit.ERROR
+        except Exception as error:  # Python would exit with 1, which means evaluated and failed
+            code = self._unexpected(error)
         if code != Exit.DONE:
             sys.exit(int(code))
 
@@ -190,6 +199,17 @@ class SiteCommand(BaseCommand):
         """A database that was never migrated, or cannot be reached, is no reason for a traceback."""
         sentence = "The database cannot be used. Is it running, is its disk full, and did you run manage.py migrate?"
         self.output.error("database.unusable", f"{sentence} ({error})", Exit.ERROR, {})
+        return Exit.ERROR
+
+    def _unexpected(self, error: Exception) -> Exit:
+        """An error of the engine, the assets or a journal has a code and a sentence; any other one is a defect."""
+        name, sentence = getattr(error, "code", None), getattr(error, "sentence", None)
+        if isinstance(name, str) and isinstance(sentence, str):
+            self.output.error(name, sentence, Exit.ERROR, {})
+        else:
+            self.output.complain_at_length(traceback.format_exc())
+            sentence = f"The command failed unexpectedly ({type(error).__name__}); please report it."
+            self.output.error("command.failed", sentence, Exit.ERROR, {})
         return Exit.ERROR
 
     def _refused(self, error: Exception) -> Exit:
@@ -201,6 +221,10 @@ class SiteCommand(BaseCommand):
             extra = {"problems": [problem.as_json() for problem in error.problems]}
         elif isinstance(error, Blocked):
             extra = {"checks": error.checks}
+        elif isinstance(error, NotAccepted):
+            extra = {"accept": error.names}
+        elif isinstance(error, Changed):
+            extra = {"differences": [asdict(difference) for difference in error.differences]}
         self.output.error(name, sentence, code, extra)
         return code
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+
+from tests.commands.calling import command
 
 MANAGE = Path(__file__).parents[2] / "manage.py"
 
@@ -18,8 +19,8 @@ def test_it_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("from-a-file\n")
     env = {**os.environ, "BENCHSITE_SCRIPTED_KEY_FILE": str(key)}
-    command = [sys.executable, str(MANAGE), "scripted_endpoint", "--port", "0", "--json"]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+    arguments = [sys.executable, str(MANAGE), "scripted_endpoint", "--port", "0", "--json"]
+    with subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         told = json.loads(process.stdout.readline())
         port = int(told["base_url"].rpartition(":")[2].removesuffix("/v1"))
@@ -34,11 +35,13 @@ def test_it_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
 
 def test_without_a_key_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCHSITE_SCRIPTED_KEY", raising=False)
-    with pytest.raises(CommandError, match="BENCHSITE_SCRIPTED_KEY is not set"):
-        call_command("scripted_endpoint")
+    refused = command("scripted_endpoint", "--json")
+    assert (refused.code, refused.json["code"]) == (2, "scripted.no_key")
+    assert "BENCHSITE_SCRIPTED_KEY is not set" in refused.err
 
 
 def test_with_an_address_that_is_not_its_own_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCHSITE_SCRIPTED_KEY", "k")
-    with pytest.raises(CommandError, match=r"cannot listen on 192\.0\.2\.99"):
-        call_command("scripted_endpoint", "--bind", "192.0.2.99")
+    refused = command("scripted_endpoint", "--bind", "192.0.2.99", "--json")
+    assert (refused.code, refused.json["code"]) == (2, "scripted.cannot_listen")
+    assert "cannot listen on 192.0.2.99" in refused.err

@@ -27,7 +27,7 @@ class Command(SiteCommand):
     requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["build", "verify", "certify", "import"])
+        parser.add_argument("action", choices=["build", "verify", "certify", "import"], help="what to do with it")
         parser.add_argument(
             "folder", nargs="?", type=Path, default=packaged.ENVIRONMENT_SMOKE,
             help="the bundle's folder; without one, the packaged bundle",

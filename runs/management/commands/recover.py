@@ -8,19 +8,27 @@ from django.core.management.base import CommandParser
 
 from runs import access
 from runs.management.output import Exit, SiteCommand
+from runs.refusals import Refusal
 
 
 class Command(SiteCommand):
-    help = "Conclude lost runs, retry cleanups, put lost jobs. Exit 0 when clean, 6 when something is left."
+    help = (
+        "Look once for what a crash left on this host: conclude runs whose process is gone, retry failed cleanups, put "
+        "lost jobs into the queue again. Executes nothing again. Exit 0 when all is clean, 6 when something is left, 3 "
+        "when another pass is at work."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--worker", default=settings.WORKER_NAME, help="name of this host's worker")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.CLEAN)
-        from runs.engine.recovery import recover  # only workers import the engine
+        from runs.engine.recovery import RecoveryBusy, recover  # only workers import the engine
 
-        report = recover(options["worker"], every_folder=True)
+        try:
+            report = recover(options["worker"], every_folder=True)
+        except RecoveryBusy as error:
+            raise Refusal(error.sentence, code=error.code) from error
         document = report.as_json()
         for word, keys in document.items():
             for key in keys:

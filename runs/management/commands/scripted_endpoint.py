@@ -1,28 +1,35 @@
 """`manage.py scripted_endpoint`: serve the scripted chat-completions endpoint until TERM or interrupt."""
 
 import ipaddress
-import json
 import signal
 import sys
-from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandParser
 
 from benchsite import environ
+from runs.management.output import CLI_USER, Exit, SiteCommand
+from runs.refusals import BadInput
 from runs.scripted.scripts import ALIAS_PREFIX, Mode
 from runs.scripted.server import SLOW_SECONDS, ScriptedServer
 
 KEY = "BENCHSITE_SCRIPTED_KEY"
 PORT = 8017
+SCHEMA = "benchsite.scripted-endpoint/v1"
+NO_KEY = "scripted.no_key"
 
 
-class Command(BaseCommand):
-    help = "Serve a scripted chat-completions endpoint, which is no model; the alias chooses the script."
+class Command(SiteCommand):
+    help = (
+        "Serve a scripted chat-completions endpoint, which is no model, until TERM or Ctrl-C; the alias that is asked "
+        "for chooses the script. It asks for the key in BENCHSITE_SCRIPTED_KEY (or _FILE)."
+    )
     requires_system_checks: list[str] = []
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--bind",
             default="127.0.0.1",
@@ -32,37 +39,35 @@ class Command(BaseCommand):
         parser.add_argument(
             "--slow-seconds", type=float, default=SLOW_SECONDS, help="delay of scripted-slow (%(default)s)"
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON line instead of sentences")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def user_of(self, options: dict[str, Any]) -> User:
+        return User(username=CLI_USER)  # nobody is asked: it needs no database
+
+    def act(self, user: User, options: dict[str, Any]) -> Exit:
         with _server(options["bind"], options["port"], _key(), options["slow_seconds"]) as server:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-            self._announce(server, options["bind"], as_json=options["json"])
-            try:
+            self._announce(server, options["bind"])
+            with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.1)
-            except KeyboardInterrupt:
-                return
+        return Exit.DONE
 
-    def _announce(self, server: ScriptedServer, bind: str, *, as_json: bool) -> None:
+    def _announce(self, server: ScriptedServer, bind: str) -> None:
         url = f"http://{f'[{bind}]' if ':' in bind else bind}:{server.port}/v1"
         aliases = [ALIAS_PREFIX + mode for mode in Mode]
-        if as_json:
-            self.stdout.write(json.dumps({"base_url": url, "models": aliases, "scripted": True}))
-        else:
-            self.stdout.write(f"The scripted endpoint (not a model) answers at {url}")
-            self.stdout.write(f"Model aliases: {', '.join(aliases)}")
-            if ipaddress.ip_address(bind).is_loopback:
-                self.stdout.write("No container reaches a loopback address; use --bind for a run's gateway.")
-        self.stdout._out.flush()  # type: ignore[attr-defined]
+        self.output.line(f"The scripted endpoint (not a model) answers at {url}")
+        self.output.line(f"Model aliases: {', '.join(aliases)}")
+        if ipaddress.ip_address(bind).is_loopback:
+            self.output.line("No container reaches a loopback address; use --bind for a run's gateway.")
+        self.output.json(SCHEMA, {"base_url": url, "models": aliases, "scripted": True})
 
 
 def _key() -> str:
     try:
         key = environ.text(KEY).strip()
     except ImproperlyConfigured as error:
-        raise CommandError(f"The scripted endpoint asks for a key like a real one. {error}") from error
+        raise BadInput(f"The scripted endpoint asks for a key like a real one. {error}", code=NO_KEY) from error
     if not key:
-        raise CommandError(f"{KEY} is empty; set it to any secret of one line.")
+        raise BadInput(f"{KEY} is empty; set it to any secret of one line.", code=NO_KEY)
     return key
 
 
@@ -70,4 +75,5 @@ def _server(bind: str, port: int, key: str, slow_s: float) -> ScriptedServer:
     try:
         return ScriptedServer(bind, port, key, slow_s=slow_s)
     except (OSError, OverflowError) as error:
-        raise CommandError(f"The scripted endpoint cannot listen on {bind} port {port}: {error}.") from error
+        sentence = f"The scripted endpoint cannot listen on {bind} port {port}: {error}."
+        raise BadInput(sentence, code="scripted.cannot_listen") from error

@@ -26,6 +26,7 @@ from tests.runs.rows import ERROR, PASSED, Process, person, run_row
 from tests.runs.sites import Site, ready_site, report
 
 ROOT = Path(__file__).parents[2]
+_ADA = ("--user", "ada")
 COMMANDS = ("runs/management", "evidence/management")
 
 
@@ -118,8 +119,8 @@ class TestRuns:
         person("ada", "admin")
         run = run_row()
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
-        assert shown(command("host_lost", "local", "--user", "ada", "--json"), 3)["runs"] == [run.key]
-        assert shown(command("host_lost", "local", "--user", "ada", "--json", "--yes"))["declared"] is True
+        assert shown(command("host_lost", "local", *_ADA, "--json"), 3)["runs"] == [run.key]
+        assert shown(command("host_lost", "local", *_ADA, "--json", "--yes"))["declared"] is True
         found = RecoveryReport(interrupted=[run.key], problems=["something"])
         monkeypatch.setattr("runs.engine.recovery.recover", lambda *_, **__: found)
         assert shown(command("recover", "--json"), 6)["interrupted"] == [run.key]
@@ -177,11 +178,16 @@ class TestEvidence:
 
     def test_of_an_export_and_an_audit(self, kept: tuple[Run, Path], tmp_path: Path) -> None:
         run, _ = kept
+        person("ada", "admin")
         assert shown(command("export", run.key, str(tmp_path / "a.zip"), "--json"))["files"] > 10
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
         lifecycle.record_trial(run.pk, 1, PASSED)
         lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.CLEAN)
         assert shown(command("audit", run.key, "--json"))["clean"] is True
+        assert shown(command("hold", run.key, "--reason", "a question", "--json", *_ADA))["held"] is True
+        assert shown(command("expire", "--older-than", "0", "--json", *_ADA))["held"] == 1
+        assert shown(command("hold", run.key, "--release", "--json", *_ADA))["held"] is False
+        assert shown(command("expire", "--older-than", "0", "--json", *_ADA))["runs"]
         Artifact.objects.filter(run=run, path="spec.json").update(state="quarantined")
         assert shown(command("export", run.key, str(tmp_path / "b.zip"), "--json"), 3)["paths"] == ["spec.json"]
         Artifact.objects.filter(run=run, path="run.json").update(sha256="0" * 64)

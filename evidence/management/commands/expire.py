@@ -15,6 +15,7 @@ from runs.management.output import Exit, SiteCommand
 from runs.refusals import BadInput, Refusal
 
 SCHEMA = "benchsite.expiry/v1"
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Command(SiteCommand):
@@ -42,7 +43,7 @@ class Command(SiteCommand):
                 self.output.line(_line(expiry, applied=options["apply"]))
         kept = kept_back(before)
         self._sum_up(found, kept, failed, applied=options["apply"])
-        document = {"applied": options["apply"], "ended_before": before.isoformat(), "failed": failed, **kept}
+        document = {"applied": options["apply"], "ended_before": before.strftime(_TIME), "failed": failed, **kept}
         self.output.json(SCHEMA, {**document, "runs": [_json(expiry) for expiry in found]})
         return Exit.ERROR if failed else Exit.DONE
 
@@ -100,7 +101,7 @@ def _line(expiry: Expiry, *, applied: bool) -> str:
 def _json(expiry: Expiry) -> dict[str, Any]:
     return {
         "run": expiry.run.key,
-        "ended_at": expiry.run.ended_at.isoformat() if expiry.run.ended_at else None,
+        "ended_at": expiry.run.ended_at.strftime(_TIME) if expiry.run.ended_at else None,
         "files": expiry.files,
         "bytes": expiry.bytes,
         "log_lines": expiry.log_lines,

@@ -80,6 +80,7 @@ def _time_pages() -> dict[str, dict[str, float]]:
         "runs list": _timed(client, lambda: f"/runs/?before={chosen.choice(keys)}{chosen.choice(queries)}"),
         "run page": _timed(client, lambda: f"/runs/{chosen.choice(keys)}/"),
         "overview": _timed(client, lambda: "/"),
+        "metrics": _timed(client, lambda: "/metrics"),
     }
 
 

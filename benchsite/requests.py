@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.core.signals import request_finished
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponseBase
-from structlog.contextvars import bind_contextvars, unbind_contextvars
-
-from benchsite import logs
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 # What a proxy may hand in: nothing that could break a line, a header or a query of the log.
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)
@@ -17,18 +17,20 @@ _OTHER_KEYS = frozenset({"preview", "preview_confirm"})  # pages whose key is no
 
 
 class RequestIdMiddleware:
-    """Binds the request's id, and the run that its address names, to every line; answers with the id."""
+    """Binds the request's id, and the run that its address names, to every line; answers with the id.
+
+    What is bound stays until the response was closed: Django writes its own line about a refused request, and a
+    streamed body is made, after all middleware has returned.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         request_id = request_id_of(request)
-        with logs.about(request_id=request_id):
-            try:
-                response = self.get_response(request)
-            finally:
-                unbind_contextvars("run")
+        clear_contextvars()  # of a request that never came to its end in this thread
+        bind_contextvars(request_id=request_id)
+        response = self.get_response(request)
         response["X-Request-ID"] = request_id
         return response
 
@@ -38,6 +40,11 @@ class RequestIdMiddleware:
         key, match = kwargs.get("key"), request.resolver_match
         if isinstance(key, UUID) and match is not None and match.url_name not in _OTHER_KEYS:
             bind_contextvars(run=key.hex)
+
+
+@receiver(request_finished, dispatch_uid="benchsite.requests.forget")
+def _forget(**_: Any) -> None:
+    clear_contextvars()
 
 
 def request_id_of(request: HttpRequest) -> str:

@@ -156,14 +156,31 @@ def test_the_run_that_an_address_names_is_bound(path, run):
     seen: dict[str, Any] = {}
 
     def respond(request):
-        request.resolver_match = get_resolver().resolve(path)
+        request.resolver_match = get_resolver().resolve(request.path)
         middleware.process_view(request, respond, (), request.resolver_match.kwargs)
+        seen.clear()
         seen.update(get_contextvars())
         return HttpResponse()
 
     middleware = RequestIdMiddleware(respond)
     middleware(request)
     assert seen == {"request_id": "proxy-0001", **({"run": run} if run else {})}
+    middleware(RequestFactory().get("/runs/", headers={"X-Request-ID": "proxy-0002"}))
+    assert seen["request_id"] == "proxy-0002" and "run" not in get_contextvars()
+
+
+def test_djangos_own_line_about_a_refused_request_names_it(client):
+    """It is written after all middleware has returned."""
+    lines: list[dict[str, Any]] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(json.loads(logs.formatter("json").format(record)))  # type: ignore[method-assign]
+    logging.getLogger("django.request").addHandler(handler)
+    try:
+        client.get("/healthz/nowhere", headers={"X-Request-ID": "proxy-0001"})
+    finally:
+        logging.getLogger("django.request").removeHandler(handler)
+    [line] = lines
+    assert (line["status_code"], line["request_id"]) == (404, "proxy-0001")
     assert get_contextvars() == {}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchsite.mcp.server import tool_schemas
 from runs.engine.assets.adapter import adapter_files, adapter_hashes, adapter_sha256
 from tests.packaging.installing import PACKAGES, ROOT, Installed, tracked, wheel_names
 
@@ -82,6 +83,13 @@ print(adapter_sha256(adapter_hashes()))
     assert done.stdout.strip() == adapter_sha256(adapter_hashes()), done.stderr
     found = {path.relative_to(target).as_posix() for path in target.rglob("*.py")}
     assert found == {"__init__.py", *adapter_files()}
+
+
+def test_the_schemas_of_the_tools_are_printed_without_a_database(installed: Installed, tmp_path: Path) -> None:
+    nowhere = {"BENCHSITE_DATA": str(tmp_path / "data"), "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    done = installed.run("mcp", "--schema", **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == tool_schemas()
 
 
 def test_a_preview_says_what_is_missing(installed: Installed, data: dict[str, str]) -> None:

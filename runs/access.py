@@ -43,7 +43,8 @@ _REVIEWER = (*_VIEWER, "review_bundle", "change_taskbundle")
 _ADMIN = (
     *dict.fromkeys((*_OPERATOR, *_REVIEWER)),
     "declare_host_lost", "register_endpoint", "retain_run", "view_auditentry", "view_harnesslock", "view_imagelock",
-    "view_preview", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle", "change_worker",
+    "view_preview", "view_endpointtest", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle",
+    "change_worker",
 )  # fmt: skip
 _PEOPLE = ("add_user", "change_user", "view_user", "view_group")  # of Django's own app; narrowed in runs.admin_people
 PERMISSIONS_OF_ROLE: dict[Role, tuple[str, ...]] = {

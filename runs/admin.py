@@ -1,5 +1,6 @@
 """What can staff look at and do in the admin? Rows are read-only; acts go through the same functions as pages."""
 
+from itertools import product
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,13 +12,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from runs import access, lifecycle, registry, reviewing
+from runs import access, endpoint_testing, lifecycle, registry, reviewing
 from runs import admin_people as admin_people  # registers users and roles
 from runs.admin_forms import EndpointForm, ProfileForm
 from runs.cleaning import request_cleanup
 from runs.models import (
     AuditEntry,
     Endpoint,
+    EndpointTest,
     HarnessLock,
     ImageLock,
     OwnedResource,
@@ -192,7 +194,7 @@ class EndpointAdmin(ReadOnly):
     list_display = ("name", "version", "model", "base_url", "route", "active", "scripted", "created_at")
     list_filter = ("active", "route", "scripted")
     search_fields = ("name", "model", "host")
-    actions = ("retire",)
+    actions = ("test_connection", "retire")
     form = EndpointForm
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -206,6 +208,23 @@ class EndpointAdmin(ReadOnly):
         saved = registry.register_endpoint(form.cleaned_data["record"], user=request.user)
         obj.pk, obj.version = saved.pk, saved.version
 
+    @admin.action(description="Test the connection of the selected endpoints, from every running worker")
+    def test_connection(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        """Each worker makes it as soon as it can; the endpoint's page shows what came of it."""
+        if not endpoint_testing.may_test(request.user):
+            self.message_user(request, "Your role may not test endpoints.", messages.ERROR)
+            return
+        workers = [worker for worker in Worker.objects.all() if worker.alive]
+        if not workers:
+            self.message_user(request, "No worker is running, so nothing can be tested.", messages.WARNING)
+        for endpoint, worker in product(queryset, workers):
+            try:
+                _, new = endpoint_testing.request_test(user=request.user, endpoint=endpoint, worker=worker)
+            except Refusal as error:
+                self.message_user(request, f"{endpoint}: {error.sentence}", messages.WARNING)
+            else:
+                self.message_user(request, f"{endpoint}: {'asked' if new else 'being tested'} from {worker}.")
+
     @admin.action(description="Retire the selected endpoints")
     def retire(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
         if not access.may(request.user, access.REGISTER_ENDPOINT):
@@ -213,6 +232,14 @@ class EndpointAdmin(ReadOnly):
             return
         hits = [registry.retire_endpoint(endpoint, user=request.user) for endpoint in queryset]
         self.message_user(request, f"{sum(hits)} retired; runs that used them keep their records.")
+
+
+@admin.register(EndpointTest)
+class EndpointTestAdmin(ReadOnly):
+    list_display = ("requested_at", "endpoint", "worker", "state", "outcome", "failure_code", "requested_by_name")
+    list_filter = ("outcome", "worker")
+    search_fields = ("endpoint__name", "failure_code")
+    list_select_related = ("endpoint", "worker")
 
 
 @admin.register(Profile)

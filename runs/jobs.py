@@ -1,4 +1,4 @@
-"""What runs on a worker? One job. It loads nothing but an id and calls one function."""
+"""What runs on a worker? Jobs that load nothing but an id and call one function."""
 
 import logging
 
@@ -29,3 +29,11 @@ def clean_up(run_id: str) -> None:
     from runs.engine.recovery import retry_cleanup  # only workers import the engine
 
     retry_cleanup(run_id)
+
+
+def test_endpoint(test_id: str) -> None:
+    """Make the connection test ``test_id`` (32 hex characters) if it still waits; exit quietly otherwise."""
+    from runs.engine.connection import make_test  # only workers import the engine
+
+    be_patient()
+    make_test(test_id)

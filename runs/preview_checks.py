@@ -13,7 +13,7 @@ from typing import Any
 from django.utils import timezone
 
 from benchsite import words
-from runs import locks
+from runs import endpoint_testing, locks
 from runs.checks import Level
 from runs.documents.canonical import as_object, canonical_sha256, load_object
 from runs.documents.problems import DocumentError, Problem
@@ -43,6 +43,7 @@ def checks_of(
         *_report(worker),
         *_reported(locks.report_of(worker), bundle),
         *_host(worker),
+        *_last_test(endpoint, worker),
     ]
     return worst_first(found)
 
@@ -131,6 +132,20 @@ def _host(worker: Worker) -> Iterator[Check]:
         "worker idle", waiting == 0, "worker.busy",
         f"{waiting} runs are before this one." if waiting else f"Worker {worker.name} is idle.",
         "The run waits for its turn.", "note",
+    )  # fmt: skip
+
+
+def _last_test(endpoint: Endpoint, worker: Worker) -> Iterator[Check]:
+    """What this worker found when it last tested this endpoint: never more than a note, for the run asks again."""
+    test = endpoint_testing.last_result(endpoint, worker)
+    if test is None or test.ended_at is None:
+        return
+    failed = next((one for one in test.checks if not one["passed"]), None)
+    said = "it was ready" if failed is None else str(failed["detail"])
+    yield check(
+        "endpoint last test", failed is None, "" if failed is None else failed["code"],
+        f"{_words(timezone.now() - test.ended_at)} ago, from {worker.name}: {said}".rstrip(".") + ".",
+        "" if failed is None else failed["remedy"] or "Test it again, on the endpoint's page.", "note",
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 JOB = "runs.jobs.run"
 CLEANUP_JOB = "runs.jobs.clean_up"
 CLEANUP_TIMEOUT_S = 300
+ENDPOINT_TEST_JOB = "runs.jobs.test_endpoint"
+ENDPOINT_TEST_TIMEOUT_S = 180
 DEFAULT_RUN_LIMIT_S = 1800
 BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps (JQ02, JQ10)
 _RESULT_TTL_S = 24 * 3600
@@ -71,6 +73,20 @@ def put_cleanup(run_id: UUID, worker: str) -> None:
         failure_ttl=_RESULT_TTL_S,
         at_front=True,
         description=f"cleanup {run_id.hex}",
+    )
+
+
+def put_endpoint_test(test_id: UUID, worker: str) -> None:
+    """Put the job that makes a connection test. Raises ``RedisError``."""
+    queue_of(worker).enqueue(
+        ENDPOINT_TEST_JOB,
+        test_id.hex,
+        job_id=f"endpoint-test-{test_id.hex}",
+        job_timeout=ENDPOINT_TEST_TIMEOUT_S,
+        result_ttl=_RESULT_TTL_S,
+        failure_ttl=_RESULT_TTL_S,
+        at_front=True,
+        description=f"endpoint test {test_id.hex}",
     )
 
 

@@ -4,7 +4,18 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from runs.views import bundles, catalogue, overview, previews, run_actions, run_list, run_page, trial_page, workers
+from runs.views import (
+    bundles,
+    catalogue,
+    connection,
+    overview,
+    previews,
+    run_actions,
+    run_list,
+    run_page,
+    trial_page,
+    workers,
+)
 
 
 class KeyConverter:
@@ -40,6 +51,8 @@ urlpatterns = [
     path("bundles/<str:name>/<int:revision>/retire/", bundles.retire, name="bundle_retire"),
     path("endpoints/", catalogue.endpoints, name="endpoints"),
     path("endpoints/<str:name>/<int:version>/", catalogue.endpoint, name="endpoint"),
+    path("endpoints/<str:name>/<int:version>/connection/", connection.panel, name="endpoint_connection"),
+    path("endpoints/<str:name>/<int:version>/test/", connection.test, name="endpoint_test"),
     path("workers/", workers.workers, name="workers"),
     path("workers/<str:name>/", workers.worker, name="worker"),
     path("workers/<str:name>/lost/", workers.lost, name="worker_lost"),

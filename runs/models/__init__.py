@@ -2,6 +2,7 @@
 
 from runs.models.audit import AuditEntry, AuditKind
 from runs.models.documents import BundleStatus, Endpoint, Profile, TaskBundle
+from runs.models.endpoint_tests import ConnectionOutcome, ConnectionState, EndpointTest
 from runs.models.previews import Preview
 from runs.models.resources import LogLine, OwnedResource, StageMark
 from runs.models.runs import Run
@@ -29,7 +30,10 @@ __all__ = [
     "Bucket",
     "BundleStatus",
     "Cleanup",
+    "ConnectionOutcome",
+    "ConnectionState",
     "Endpoint",
+    "EndpointTest",
     "HarnessLock",
     "ImageLock",
     "LogLine",

@@ -20,6 +20,7 @@ class AuditKind(models.TextChoices):
     BUNDLE_RETIRE = "bundle_retire", "Retired a bundle"
     ENDPOINT_REGISTER = "endpoint_register", "Registered an endpoint"
     ENDPOINT_RETIRE = "endpoint_retire", "Retired an endpoint"
+    ENDPOINT_TEST = "endpoint_test", "Tested an endpoint's connection"
     PERSON = "person", "Changed a person"
     HOST_LOST = "host_lost", "Declared a host lost"
     QUARANTINE = "quarantine", "Changed a quarantine"

@@ -71,7 +71,7 @@ class PreviewPage:
 
 def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
     spec = specs.read(preview.spec)
-    checks = [_check(check) for check in preview.checks]
+    checks = [check_row(check) for check in preview.checks]
     accepts = [
         Accept(check["name"], check_word(check["name"]), check["detail"], _CANNOT.get(check["name"], ""))
         for check in preview.to_accept
@@ -109,7 +109,8 @@ def _state(preview: "Preview", now: datetime) -> tuple[str, str]:
     return "open", ""
 
 
-def _check(check: dict[str, Any]) -> CheckRow:
+def check_row(check: dict[str, Any]) -> CheckRow:
+    """A stored check as a page shows it."""
     name = check_word(str(check["name"]))
     if check["passed"]:
         return CheckRow("held", "", name, "", str(check["detail"]), "")
@@ -205,7 +206,7 @@ def _gate(spec: dict[str, Any]) -> list[tuple[str, str]]:
         ("On", str(specs.get(spec, "worker.name"))),
         ("With", f"{specs.get(spec, 'endpoint.model')} at {specs.get(spec, 'endpoint.name')}"),
         ("At most", f"{most}{total}"),
-        ("Creates", f"{2 * len(tasks) + 2} containers, 2 networks"),
+        ("Creates", f"{2 * len(tasks) + 4} containers, 2 networks"),
         ("Downloads", "none: images hold everything"),
         ("Disk", "at most 512 MiB of evidence in 2,048 files is kept; everything else is removed"),
     ]

@@ -55,7 +55,7 @@ def test_the_preview_shows_what_would_run(site: Site, browse: Browser) -> None:
     assert preview.spec_sha256[:8] in text
     for words in ("Three tasks", "worker-1", "mini-swe-agent 2.4.6", "coder-medium", "SERVING_A_KEY", "30 min"):
         assert words in text
-    assert "8 containers, 2 networks" in text
+    assert "10 containers, 2 networks" in text
 
 
 def test_the_preview_says_what_is_downloaded_and_how_much_disk_is_kept(site: Site, browse: Browser) -> None:

@@ -1,0 +1,49 @@
+"""Test an endpoint's connection from a worker, and watch what comes of it."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from runs import access, endpoint_testing
+from runs.models import Endpoint, Worker
+from runs.presenting.connections import connection_row
+from runs.refusals import Refusal
+from runs.views.live import Panel, answered, wrapped
+
+_EVERY_S = 2
+_ASKED = "{worker} was asked to test the connection. What it finds appears below."
+_OPEN = "{worker} is testing it already; pressing again changed nothing."
+
+
+def connection_panel(request: HttpRequest, endpoint: Endpoint) -> Panel:
+    """The last test from each worker; polls itself as long as one is open."""
+    tests = endpoint_testing.last_tests(endpoint)
+    may_test = endpoint.active and endpoint_testing.may_test(request.user)
+    workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
+    context = {"endpoint": endpoint, "tests": [connection_row(test) for test in tests], "workers": workers}
+    inner = render_to_string("runs/endpoint.html#connection", context, request)
+    address = reverse("endpoint_connection", args=[endpoint.name, endpoint.version])
+    every_s = _EVERY_S if any(test.live for test in tests) else 0
+    return wrapped(request, inner, name="connection", address=address, every_s=every_s)
+
+
+@require_safe
+def panel(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    endpoint = access.endpoint_or_404(request.user, name, version)
+    return answered(request, connection_panel(request, endpoint))
+
+
+@require_POST
+def test(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    endpoint = access.endpoint_or_404(request.user, name, version)
+    worker = access.worker_or_404(request.user, request.POST.get("worker", ""))
+    try:
+        _, new = endpoint_testing.request_test(user=request.user, endpoint=endpoint, worker=worker)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+    else:
+        messages.info(request, (_ASKED if new else _OPEN).format(worker=worker.name))
+    return redirect(f"{reverse('endpoint', args=[name, version])}#connection")

@@ -4,6 +4,7 @@ The gateway answers `GET /v1/models` itself, which proves nothing of the endpoin
 minimal chat completion. Its token is that of a trial which no run has, so that its ledger line is nobody's proof.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,11 @@ _BY_CODE = {
     "too_large": "endpoint.wrong_content",
     "bad_encoding": "endpoint.wrong_content",
 }
-_NO_SUCH_MODEL = ("model_not_found", "invalid model", "not a valid model", "model does not exist")
+_NO_SUCH_MODEL = re.compile(
+    r"model_not_found|no such model|(invalid|unknown) model|not a valid model"
+    r"|\bmodel\b.{0,160}(not found|not exist|not available|not loaded)",
+    re.DOTALL,
+)
 
 
 def question(model: str, max_tokens: int) -> dict[str, Any]:
@@ -173,12 +178,12 @@ def _outcome(answer: Answer | None) -> str | None:
 
 
 def _by_status(status: int | None, error: str) -> str:
-    absent = any(words in error for words in _NO_SUCH_MODEL)
+    absent = _NO_SUCH_MODEL.search(error) is not None
     match status:
         case 401 | 403:
             return "endpoint.auth_refused"
         case 404:
-            return "endpoint.model_absent" if absent or "model" in error else "endpoint.path_not_found"
+            return "endpoint.model_absent" if absent else "endpoint.path_not_found"
         case 429:
             return "endpoint.rate_limited"
         case int() if status < 400:

@@ -80,7 +80,7 @@ def _ask(test: EndpointTest) -> Asked:
 
 
 def _plan(record: EndpointRecord, assets: Assets) -> GatewayPlan:
-    """One question, in the form that a run of the widest profile would ask it."""
+    """One question, in the form in which a run of the widest profile asks it."""
     return GatewayPlan(
         image_id=assets.images.gateway.id,
         cpus=_CPUS,

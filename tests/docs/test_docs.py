@@ -119,6 +119,7 @@ def refusal_codes() -> set[str]:
         *(f"limit.{name}_not_enforced" for name, *_ in capabilities._RULES),
         *egress._ISOLATED.values(),
         *readiness.CODES,
+        *literal_codes("endpoint_test", within="runs/"),
         *readiness._UNPROVED.values(),
     } - PASSED_CHECKS
 

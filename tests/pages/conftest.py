@@ -49,6 +49,9 @@ def _no_queue(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     noted: list[Any] = []
     monkeypatch.setattr("runs.queue.put", lambda run_id, worker, **_: noted.append(("run", run_id, worker)))
     monkeypatch.setattr("runs.queue.put_cleanup", lambda run_id, worker, **_: noted.append(("cleanup", run_id, worker)))
+    monkeypatch.setattr(
+        "runs.queue.put_endpoint_test", lambda test_id, worker: noted.append(("endpoint test", test_id, worker))
+    )
     return noted
 
 

@@ -26,6 +26,7 @@ READ = {
     "bundle": ROLES,
     "endpoints": ROLES,
     "endpoint": ROLES,
+    "endpoint_connection": ROLES,
     "workers": ROLES,
     "worker": ROLES,
     "account": ROLES,
@@ -57,6 +58,8 @@ def address(site: Site, name: str) -> str:
         "bundle_review": [site.bundle.name, site.bundle.revision],
         "bundle_retire": [site.bundle.name, site.bundle.revision],
         "endpoint": [site.endpoint.name, site.endpoint.version],
+        "endpoint_connection": [site.endpoint.name, site.endpoint.version],
+        "endpoint_test": [site.endpoint.name, site.endpoint.version],
         "worker": [site.worker.name],
     }
     return reverse(name, args=arguments.get(name, []))
@@ -111,6 +114,7 @@ def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
         *READ,
         *ACT,
         *OPEN_TO_ALL,
+        "endpoint_test",  # test_connection.py
         *FOR_MACHINES,
         "logout",
         *test_previews.NAMES,

@@ -27,7 +27,8 @@ def site(db: None) -> Site:
 @pytest.fixture
 def environment(transactional_db: None, real_queue: None, settings: Any) -> dict[str, str]:  # noqa: F811
     """Of a process that works on this test's database, queue and storage."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "BENCHSITE_ASSETS")}
+    names = ("PATH", "HOME", "BENCHSITE_ASSETS", "DATABASE_URL")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {
         **kept,
         "BENCHSITE_DATA": str(Path(default_storage.location).parent),

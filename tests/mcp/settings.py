@@ -1,9 +1,8 @@
 """The settings of a `manage.py mcp` process that works on a test's own database."""
 
 import os
-from pathlib import Path
 
 from tests.settings import *  # noqa: F403
 from tests.settings import DATABASES
 
-DATABASES["default"]["NAME"] = Path(os.environ["TEST_DATABASE"])
+DATABASES["default"]["NAME"] = os.environ["TEST_DATABASE"]

@@ -11,12 +11,20 @@ from runs import registry
 from runs.documents.problems import DocumentError
 from runs.models import Endpoint, Profile, TaskBundle, Worker
 from runs.presenting.workers import condition
-from runs.refusals import UnknownName
+from runs.refusals import BadInput
 
 _OPTIONAL = "leave empty for the profile's own"
 
 
 class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def to_python(self, value: Any) -> Any:
+        """What is not there is refused with the code that commands and tools give too (issue 7)."""
+        try:
+            return super().to_python(value)
+        except ValidationError as error:
+            word = self.queryset.model._meta.model_name  # type: ignore[union-attr]
+            raise ValidationError(error.messages[0], code=f"input.unknown_{word}") from error
+
     def label_from_instance(self, obj: Any) -> str:
         match obj:
             case Endpoint():
@@ -28,22 +36,36 @@ class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
         return str(obj)
 
 
+class _Tasks(forms.MultipleChoiceField):
+    """Offers the tasks of the startable profiles; whether one belongs to the chosen profile, the preview decides."""
+
+    def valid_value(self, value: Any) -> bool:
+        return True
+
+
+def _at_least_1() -> forms.NumberInput:
+    """Only a hint for the browser: the preview refuses what is too small or too large, for all faces alike."""
+    return forms.NumberInput(attrs={"min": 1})
+
+
 class RunForm(forms.Form):
     """Profile, endpoint and worker, and how the run is narrower than its profile. The bundle is the profile's."""
 
     profile = _Newest(queryset=Profile.objects.none(), empty_label=None)
     endpoint = _Newest(queryset=Endpoint.objects.none(), empty_label=None)
     worker = _Newest(queryset=Worker.objects.none(), empty_label=None)
-    tasks = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    max_steps = forms.IntegerField(required=False, min_value=1, label="Steps, each task", help_text=_OPTIONAL)
+    tasks = _Tasks(required=False, widget=forms.CheckboxSelectMultiple)
+    max_steps = forms.IntegerField(required=False, widget=_at_least_1(), label="Steps, each task", help_text=_OPTIONAL)
     max_trial_seconds = forms.IntegerField(
-        required=False, min_value=1, label="Seconds, each trial", help_text=_OPTIONAL
+        required=False, widget=_at_least_1(), label="Seconds, each trial", help_text=_OPTIONAL
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         slim = Profile.objects.filter(startable=True).order_by("-id")
-        self.fields["profile"].queryset = slim  # type: ignore[attr-defined]
+        profile: Any = self.fields["profile"]
+        profile.queryset = Profile.objects.all()  # one that does not run here is refused with its reason
+        profile.choices = [(row.pk, profile.label_from_instance(row)) for row in slim]
         self.fields["endpoint"].queryset = Endpoint.objects.filter(active=True).order_by("name")  # type: ignore[attr-defined]
         self.fields["worker"].queryset = Worker.objects.filter(lost_declared_at=None)  # type: ignore[attr-defined]
         self.fields["tasks"].choices = [(task, task) for task in _tasks(list(slim))]  # type: ignore[attr-defined]
@@ -51,7 +73,7 @@ class RunForm(forms.Form):
     @property
     def ready(self) -> bool:
         """Whether there is anything to choose from in each of the three."""
-        return all(self.fields[name].queryset.exists() for name in ("profile", "endpoint", "worker"))  # type: ignore[attr-defined]
+        return all(list(self.fields[name].choices) for name in ("profile", "endpoint", "worker"))  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -76,16 +98,9 @@ def _tasks(profiles: list[Profile]) -> list[str]:
 
 def _bundle_of(profile: Profile) -> TaskBundle:
     try:
-        typed = registry.loaded_profile(profile).v2
-    except DocumentError as error:
-        raise ValidationError(f"The stored profile is not valid: {error.sentence}") from error
-    if typed is None:
-        raise ValidationError("This profile's suites do not run here; choose another one.")
-    reference = typed.suites.environment.task_bundle
-    try:
-        return registry.find_bundle(reference.name, revision=reference.revision)
-    except UnknownName as error:
-        raise ValidationError(error.sentence) from error
+        return registry.bundle_of(profile)
+    except BadInput as error:
+        raise ValidationError(error.sentence, code=error.code) from error
 
 
 class ReviewForm(forms.Form):

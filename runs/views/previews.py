@@ -30,7 +30,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
         try:
             preview = make_preview(user=request.user, **_chosen(form))
         except BadInput as error:
-            form.add_error(None, ValidationError(f"{error.sentence} {error.detail}".strip()))
+            form.add_error(None, ValidationError(f"{error.sentence} {error.detail}".strip(), code=error.code))
         else:
             return redirect("preview", key=preview.pk)
     return render(request, "runs/run_new.html", {"form": form})

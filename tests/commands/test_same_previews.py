@@ -1,0 +1,145 @@
+"""The same input gives the same bytes and the same refusals, whichever face it comes through.
+
+A further face is one function and one line in ``FACES``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from benchsite.mcp import tools
+from benchsite.mcp.tools import carry_out
+from runs import registry
+from runs.documents.canonical import canonical_bytes
+from runs.models import Endpoint, Preview, Profile, Run, Worker
+from tests.commands.calling import command
+from tests.documents.samples import PROFILES_V1
+from tests.runs.sites import Site, ready_site, report
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody asks for, by names."""
+
+    profile: str = "environment-smoke"
+    endpoint: str = "scripted"
+    worker: str = "local"
+    tasks: tuple[str, ...] = ()
+    max_steps: int | None = None
+    max_trial_seconds: int | None = None
+
+
+# The spec's canonical bytes, or the code of the refusal.
+type Outcome = bytes | str
+type Face = Callable[[Site, Wish], Outcome]
+
+
+def by_browser(site: Site, wish: Wish) -> Outcome:
+    client = Client()
+    client.force_login(site.operator)
+    data: dict[str, Any] = {
+        "profile": _pk(Profile.objects.filter(name=wish.profile)),
+        "endpoint": _pk(Endpoint.objects.filter(name=wish.endpoint, active=True)),
+        "worker": _pk(Worker.objects.filter(name=wish.worker)),
+        "tasks": list(wish.tasks),
+    }
+    data |= {name: value for name in ("max_steps", "max_trial_seconds") if (value := getattr(wish, name)) is not None}
+    response = client.post("/runs/new/", data)
+    if response.status_code == 302:
+        return Preview.objects.latest("created_at").spec.encode()
+    [error] = [error for found in response.context["form"].errors.as_data().values() for error in found]
+    return str(error.code)
+
+
+def _pk(rows: Any) -> int:
+    found = rows.order_by("-pk").first()
+    return 999_999 if found is None else int(found.pk)
+
+
+def by_command(site: Site, wish: Wish) -> Outcome:
+    arguments = ["--profile", wish.profile, "--endpoint", wish.endpoint, "--worker", wish.worker]
+    arguments += [word for task in wish.tasks for word in ("--task", task)]
+    if wish.max_steps is not None:
+        arguments += ["--max-steps", str(wish.max_steps)]
+    if wish.max_trial_seconds is not None:
+        arguments += ["--max-trial-seconds", str(wish.max_trial_seconds)]
+    result = command("preview", *arguments, "--user", site.operator.username, "--json")
+    return str(result.json["code"]) if result.code == 2 else canonical_bytes(result.json["spec"])
+
+
+def by_tool(site: Site, wish: Wish) -> Outcome:
+    given: dict[str, Any] = {"profile": wish.profile, "endpoint": wish.endpoint, "worker": wish.worker}
+    given |= {"tasks": list(wish.tasks)} if wish.tasks else {}
+    given |= {name: value for name in ("max_steps", "max_trial_seconds") if (value := getattr(wish, name)) is not None}
+    result = carry_out(site.operator.pk, "preview", given)
+    document: Any = result.structured_content
+    return str(document["code"]) if result.is_error else canonical_bytes(document["spec"])
+
+
+FACES: dict[str, Face] = {"browser": by_browser, "command": by_command, "tool": by_tool}
+GOOD = {
+    "everything as the profile says": Wish(),
+    "one task": Wish(tasks=("file-tree",)),
+    "tasks in another order": Wish(tasks=("file-tree", "ledger-totals")),
+    "fewer steps": Wish(max_steps=1),
+    "less time": Wish(max_trial_seconds=60),
+    "the profile's own limits": Wish(max_steps=32, max_trial_seconds=540),
+    "everything narrower": Wish(tasks=("config-merge",), max_steps=5, max_trial_seconds=120),
+    "another worker": Wish(worker="second"),
+}
+BAD = {
+    "an unknown task": (Wish(tasks=("nonesuch",)), "spec.task_not_in_profile"),
+    "a task twice": (Wish(tasks=("file-tree", "file-tree")), "spec.task_repeated"),
+    "more steps than the profile": (Wish(max_steps=33), "spec.wider_than_profile"),
+    "no step": (Wish(max_steps=0), "spec.below_minimum"),
+    "fewer than no steps": (Wish(max_steps=-1), "spec.below_minimum"),
+    "more time than the profile": (Wish(max_trial_seconds=541), "spec.wider_than_profile"),
+    "no time": (Wish(max_trial_seconds=0), "spec.below_minimum"),
+    "an unknown endpoint": (Wish(endpoint="nonesuch"), "input.unknown_endpoint"),
+    "an unknown worker": (Wish(worker="nonesuch"), "input.unknown_worker"),
+    "an unknown profile": (Wish(profile="nonesuch"), "input.unknown_profile"),
+    "a profile whose suites do not run here": (Wish(profile="scout"), "suite_not_installed"),
+}
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(tools, "close_old_connections", lambda: None)  # the test's transaction lives in one
+    ready_site("second")
+    registry.store_profile((PROFILES_V1 / "scout.json").read_bytes(), user=None)
+    return ready_site()
+
+
+@pytest.mark.parametrize("wish", GOOD.values(), ids=GOOD)
+def test_every_face_gives_the_same_bytes(site: Site, wish: Wish) -> None:
+    found = {name: face(site, wish) for name, face in FACES.items()}
+    assert isinstance(found["command"], bytes) and len(found["command"]) > 500
+    assert set(found.values()) == {found["command"]}
+    assert Preview.objects.count() == len(FACES) and not Run.objects.exists()
+
+
+@pytest.mark.parametrize(("wish", "code"), BAD.values(), ids=BAD)
+def test_every_face_refuses_with_the_same_code(site: Site, wish: Wish, code: str) -> None:
+    assert {name: face(site, wish) for name, face in FACES.items()} == dict.fromkeys(FACES, code)
+    assert not Preview.objects.exists()
+
+
+def test_different_wishes_give_different_bytes(site: Site) -> None:
+    wishes = [wish for name, wish in GOOD.items() if name != "the profile's own limits"]
+    assert len({by_command(site, wish) for wish in wishes}) == len(wishes)
+
+
+def test_what_blocks_is_the_same_check_everywhere(site: Site) -> None:
+    report(limits=[])
+    for face in FACES.values():
+        face(site, Wish())
+    first, *others = [preview.checks for preview in Preview.objects.all()]
+    assert any(check["level"] == "block" and not check["passed"] for check in first)
+    assert [[(check["name"], check["passed"], check["code"]) for check in checks] for checks in others] == [
+        [(check["name"], check["passed"], check["code"]) for check in first]
+    ] * len(others)

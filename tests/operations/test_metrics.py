@@ -30,6 +30,7 @@ HERE, ELSEWHERE = "127.0.0.1", "192.0.2.7"
 def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics.EVIDENCE.forget()
     monkeypatch.setattr(metrics.REDIS, "answer", lambda: True)
+    monkeypatch.setattr(metrics.DISK, "bound_s", 60.0)
 
 
 def scrape() -> dict[str, float]:

@@ -4,12 +4,17 @@ Every name may instead be given as ``NAME_FILE``, the path of a file that holds 
 secrets need not stand in the environment. Giving both is refused.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+FILES = "django.core.files.storage.FileSystemStorage"
+# What a PostgreSQL URL may add: where a socket lies, and how the server is believed.
+POSTGRESQL_OPTIONS = frozenset({"host", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -75,16 +80,42 @@ def database(name: str, *, sqlite: Path) -> dict[str, object]:
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
         raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/database.")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := sorted(options.keys() - POSTGRESQL_OPTIONS):
+        known = ", ".join(sorted(POSTGRESQL_OPTIONS))
+        raise ImproperlyConfigured(f"{name} has the unknown option {unknown[0]}; known are {known}.")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname or "",
+        "HOST": options.pop("host", parts.hostname or ""),
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options,
     }
+
+
+def storage(backend_name: str, options_name: str, *, folder: Path) -> dict[str, object]:
+    """Django's settings of a storage: a backend's dotted name, and its options as a JSON object.
+
+    Without a backend it is `folder`, or the options' `location`, for this account only.
+    """
+    backend, given = text(backend_name, FILES), text(options_name, "{}")
+    try:
+        options = json.loads(given)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise ImproperlyConfigured(f"{options_name} is no JSON object; write one such as {{}}.")
+    if backend == FILES:
+        options = {
+            "location": str(folder),
+            "file_permissions_mode": 0o600,
+            "directory_permissions_mode": 0o700,
+        } | options
+    return {"BACKEND": backend, "OPTIONS": options}
 
 
 def _sqlite(path: Path) -> dict[str, object]:

@@ -120,9 +120,11 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA / "static"
+# In production a file's name holds its hash, so that browsers keep it; that needs collectstatic.
+_STATIC = "CompressedManifestStaticFilesStorage" if PRODUCTION else "CompressedStaticFilesStorage"
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": DATA / "evidence"}},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+    "default": environ.storage("BENCHSITE_EVIDENCE_STORAGE", "BENCHSITE_EVIDENCE_OPTIONS", folder=DATA / "evidence"),
+    "staticfiles": {"BACKEND": f"whitenoise.storage.{_STATIC}"},
 }
 WHITENOISE_USE_FINDERS = not PRODUCTION
 

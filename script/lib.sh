@@ -53,6 +53,9 @@ ensure_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# PostgreSQL's server programs, which Debian keeps out of PATH.
+has_postgresql() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null 2>&1; }
+
 engine_answers() { "$PYTHON" -c 'import docker; docker.from_env(timeout=5).ping()' >/dev/null 2>&1; }
 
 # is_process PIDFILE NAME: whether the file's pid is a live process of that program.

@@ -1,0 +1,83 @@
+"""Where the database and the evidence lie is read from the environment, and a mistake is told at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.files.base import ContentFile
+from django.core.files.storage import storages
+
+from benchsite import environ
+
+HERE = Path("/nowhere/benchsite.sqlite3")
+
+
+def database(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
+    monkeypatch.setenv("DATABASE_URL", url)
+    return environ.database("DATABASE_URL", sqlite=HERE)
+
+
+def test_a_database_url_may_say_how_the_server_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = database(
+        monkeypatch, "postgresql://ada:p%40ss@db.example:5433/bench?sslmode=verify-full&sslrootcert=/ca.pem"
+    )
+    assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"]) == ("ada", "p@ss", "db.example", "5433")
+    assert found["OPTIONS"] == {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}
+
+
+def test_a_database_url_may_name_a_sockets_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = database(monkeypatch, "postgresql://benchsite@/benchsite?host=%2Frun%2Fpostgresql")
+    assert (found["HOST"], found["NAME"], found["OPTIONS"]) == ("/run/postgresql", "benchsite", {})
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("postgresql://ada@db.example/bench?sslmod=require", "sslmod"),
+        ("postgresql://ada@db.example/", "must look like"),
+        ("mysql://ada@db.example/bench", "must look like"),
+    ],
+)
+def test_a_wrong_database_url_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, url: str, word: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=word):
+        database(monkeypatch, url)
+
+
+def storage(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any]:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"BENCHSITE_EVIDENCE_{name}", value)
+    return environ.storage("BENCHSITE_EVIDENCE_STORAGE", "BENCHSITE_EVIDENCE_OPTIONS", folder=Path("/data/evidence"))
+
+
+def test_evidence_lies_in_the_data_folder_for_its_account_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert storage(monkeypatch) == {
+        "BACKEND": environ.FILES,
+        "OPTIONS": {
+            "location": "/data/evidence",
+            "file_permissions_mode": 0o600,
+            "directory_permissions_mode": 0o700,
+        },
+    }
+
+
+def test_evidence_in_a_shared_folder_is_written_with_its_modes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    options = {"location": str(tmp_path), "file_permissions_mode": 0o640, "directory_permissions_mode": 0o750}
+    made = storages.create_storage(storage(monkeypatch, OPTIONS=json.dumps(options)))
+    name = made.save("run/key", ContentFile(b"x"))
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
+
+
+def test_another_backend_gets_its_own_options_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = "django.core.files.storage.InMemoryStorage"
+    found = storage(monkeypatch, STORAGE=backend, OPTIONS='{"base_url": "/none/"}')
+    assert found == {"BACKEND": backend, "OPTIONS": {"base_url": "/none/"}}
+    assert storages.create_storage(found).base_url == "/none/"
+
+
+@pytest.mark.parametrize("options", ["[]", "{", "location=/x"])
+def test_options_that_are_no_object_are_refused(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="BENCHSITE_EVIDENCE_OPTIONS is no JSON object"):
+        storage(monkeypatch, OPTIONS=options)

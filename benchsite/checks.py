@@ -17,7 +17,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from benchsite import environ
 
 KEY_LENGTH, KEY_CHARACTERS = 50, 10  # Django's own bounds of a key
-SECRETS = ("BENCHSITE_SECRET_KEY", "DATABASE_URL", "REDIS_URL")
+SECRETS = ("BENCHSITE_SECRET_KEY", "BENCHSITE_METRICS_TOKEN", "DATABASE_URL", "REDIS_URL")
 _GROUP_OR_OTHERS, _OTHERS = 0o077, 0o007
 _LOOPBACK = {"", "localhost", "127.0.0.1", "::1", "[::1]"}
 
@@ -89,6 +89,11 @@ def has_unprotected_database(site: Any) -> bool:
 def has_unprotected_queue(site: Any) -> bool:
     url = urlsplit(site.REDIS_URL)
     return url.scheme in {"redis", "rediss"} and (url.hostname or "") not in _LOOPBACK and not url.password
+
+
+def has_weak_token(site: Any) -> bool:
+    token = site.METRICS_TOKEN
+    return bool(token) and (len(set(token)) < KEY_CHARACTERS or token == site.SECRET_KEY)
 
 
 def has_no_static_files(site: Any) -> bool:
@@ -197,6 +202,12 @@ RULES = (
         "The static files were not collected, so every page fails.",
         "Run manage.py collectstatic --no-input after each installation.",
         has_no_static_files,
+    ),
+    Rule(
+        "W018",
+        "The token for /metrics is easily guessed, or is the secret key itself.",
+        "Put 32 random characters into a file that BENCHSITE_METRICS_TOKEN_FILE names, or set none.",
+        has_weak_token,
     ),
 )
 

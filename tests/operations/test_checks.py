@@ -49,6 +49,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         STORAGES=files(data / "evidence"),
         SELF_REVIEW=False,
         TRUSTED_PROXIES=1,
+        METRICS_TOKEN="",
     )
 
 
@@ -74,6 +75,7 @@ BAD: dict[str, dict[str, Any]] = {
     "W014": {"REDIS_URL": "redis://queue.example:6379/0"},
     "W015": {"SELF_REVIEW": True},
     "W016": {"TRUSTED_PROXIES": 0},
+    "W018": {"METRICS_TOKEN": "metricsmetrics"},
 }
 
 
@@ -92,6 +94,7 @@ def test_each_dangerous_setting_is_named_alone(site: Any, name: str) -> None:
         pytest.param("E008", "SESSION_COOKIE_SECURE", False, id="session over HTTP"),
         pytest.param("E009", "SECURE_HSTS_SECONDS", 0, id="no HSTS"),
         pytest.param("E009", "CSRF_TRUSTED_ORIGINS", ["http://bench.example"], id="plain origin"),
+        pytest.param("W018", "METRICS_TOKEN", KEY, id="the key as the token"),
     ],
 )
 def test_each_other_way_into_the_same_danger_is_named_too(site: Any, name: str, setting: str, value: Any) -> None:
@@ -112,6 +115,7 @@ def test_each_other_way_into_the_same_danger_is_named_too(site: Any, name: str, 
         pytest.param("REDIS_URL", "rediss://:secret@queue.example:6379/0", id="queue with a password"),
         pytest.param("REDIS_URL", "unix:///run/redis/redis.sock", id="queue's socket"),
         pytest.param("ALLOWED_HOSTS", ["localhost", "bench.example"], id="a public name among others"),
+        pytest.param("METRICS_TOKEN", "0123456789abcdefghij", id="a token that is no word"),
     ],
 )
 def test_a_safe_choice_is_not_complained_about(site: Any, setting: str, value: Any) -> None:

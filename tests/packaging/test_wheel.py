@@ -118,6 +118,13 @@ print(response.status_code, response.templates[0].origin.name)
     assert (Path(data["BENCHSITE_DATA"]) / "static/benchsite/app.js").is_file()
 
 
+def test_the_schemas_of_the_tools_are_dumped_without_a_database(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run("mcp", "--schema", BENCHSITE_DATA=str(tmp_path / "none"))
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["schema"]) == (0, "benchsite.mcp-tools/v1")
+    assert {"preview", "start"} <= {tool["name"] for tool in document["tools"]}
+
+
 # What prepare records once the shared assets are ready; it is not run, since it may also change them.
 RECORD = """
 import django

@@ -1,5 +1,6 @@
 """A site started as the documents say: DEBUG off, PostgreSQL, a queue with a password, granian (issue 7.5)."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.production.serving import Browser, granian, manage, production, queue
 from tests.production.sites import Site, new_database
 
+OK = {"status": "ok"}
 PASSWORD = "a long enough pass phrase"
 
 
@@ -90,6 +92,13 @@ def test_another_host_name_is_refused_without_a_debug_page(served: tuple[dict[st
 def test_the_request_id_of_the_proxy_comes_back(browser: Browser) -> None:
     answer = browser.ask("GET", "/sign-in/", **{"X-Request-ID": "from-the-proxy-0001"})
     assert answer.headers["X-Request-ID"] == "from-the-proxy-0001"
+
+
+def test_health_is_told_without_a_sign_in(served: tuple[dict[str, str], int]) -> None:
+    """As Compose's health check asks: plain HTTP on the host itself, nothing that a proxy adds."""
+    answer = Browser(served[1], proto="").ask("GET", "/healthz")
+    health = json.loads(answer.text)  # type: ignore[attr-defined]
+    assert (answer.status, health["checks"]["database"], health["checks"]["redis"]) == (200, OK, OK)
 
 
 def test_no_link_signs_in(served: tuple[dict[str, str], int]) -> None:

@@ -95,9 +95,8 @@ def test_the_schemas_of_the_tools_are_printed_without_a_database(installed: Inst
 def test_a_preview_says_what_is_missing(installed: Installed, data: dict[str, str]) -> None:
     done = installed.run("preview", "--endpoint", "local-model", "--json", **data)
     document = json.loads(done.stdout)
-    assert done.returncode in (2, 3)
-    assert document["code"] == "input.unknown_profile"
-    assert "Import one with: manage.py profile import FILE." in document["sentence"]
+    assert (done.returncode, document["code"]) == (2, "input.unknown_profile")
+    assert "Install the packaged one with manage.py prepare" in document["sentence"]
 
 
 def test_a_page_is_rendered_from_the_installed_templates(installed: Installed, data: dict[str, str]) -> None:

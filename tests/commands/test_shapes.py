@@ -63,6 +63,7 @@ def shown(result: Result, code: int = 0) -> dict[str, Any]:
 def _no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "put", lambda run_id, worker, limit_s: None)
     monkeypatch.setattr(queue, "put_cleanup", lambda run_id, worker: None)
+    monkeypatch.setattr(queue, "put_endpoint_test", lambda *_, **__: None)
 
 
 @pytest.fixture
@@ -139,6 +140,11 @@ class TestPreviews:
         locks.record_harness_lock("local", {})
         document = shown(command("preview", "--endpoint", "scripted", "--json"), 3)
         assert document["spec"] is None and document["blocked"] is True
+
+    def test_of_endpoints_and_their_tests(self, site: Site) -> None:
+        assert [one["name"] for one in shown(command("endpoint", "list", "--json"))["endpoints"]] == ["scripted"]
+        assert shown(command("endpoint", "test", "scripted", "--json"))["state"] == "waiting"
+        assert len(shown(command("endpoint", "show", "scripted", "--json"))["tests"]) == 1
 
     def test_of_stored_checks(self, site: Site) -> None:
         assert shown(command("preflight", "--stored", "--json"))["stored"] is True

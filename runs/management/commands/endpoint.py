@@ -15,6 +15,7 @@ from runs.presenting.connections import connection_row
 from runs.refusals import BadInput
 
 _LIST, _SHOW, _TEST = "benchsite.endpoints/v1", "benchsite.endpoint-record/v1", "benchsite.endpoint-test/v1"
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _POLL_S = 0.5
 _EXITS = {
     ConnectionOutcome.READY: Exit.DONE,
@@ -31,7 +32,7 @@ class Command(SiteCommand):
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["list", "show", "test"])
+        parser.add_argument("action", choices=["list", "show", "test"], help="what to do")
         parser.add_argument("name", nargs="?", help="name of the endpoint; for show and test")
         parser.add_argument("--worker", default=settings.WORKER_NAME, help="the worker that tests (%(default)s)")
         parser.add_argument("--wait", action="store_true", help="wait until the worker has made the test")
@@ -57,8 +58,7 @@ class Command(SiteCommand):
         return Exit.DONE
 
     def _show(self, endpoint: Endpoint) -> Exit:
-        for name, value in _endpoint_json(endpoint).items():
-            self.output.line(f"{name}\t{value}")
+        self.output.table(("field", "value"), list(_endpoint_json(endpoint).items()))
         tests = endpoint_testing.last_tests(endpoint)
         for test in tests:
             self._lines(test)
@@ -109,6 +109,6 @@ def _test_json(test: EndpointTest) -> dict[str, Any]:
         "seconds": test.seconds,
         "failure": {"code": test.failure_code, "sentence": test.failure} if test.failure_code else None,
         "requested_by": test.requested_by_name,
-        "requested_at": test.requested_at.isoformat(),
-        "ended_at": None if test.ended_at is None else test.ended_at.isoformat(),
+        "requested_at": test.requested_at.strftime(_TIME),
+        "ended_at": None if test.ended_at is None else test.ended_at.strftime(_TIME),
     }

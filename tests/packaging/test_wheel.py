@@ -40,6 +40,13 @@ def test_the_wheel_holds_what_is_easily_forgotten(wheel: Path) -> None:
         assert name in names
 
 
+def test_the_wheel_says_what_it_needs_and_how_it_is_started(installed: Installed) -> None:
+    program = "from importlib.metadata import *; print(entry_points(name='benchsite')); print(metadata('benchsite'))"
+    said = installed.python(program)
+    assert "benchsite.commandline:main" in said
+    assert "Provides-Extra: s3" in said and "Requires-Python: >=3.12" in said
+
+
 def test_the_product_comes_from_the_wheel_alone(installed: Installed) -> None:
     files = installed.python(
         "import benchsite, runs, evidence; print(*(p.__file__ for p in (benchsite, runs, evidence)))"

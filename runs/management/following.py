@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from runs import lifecycle
 from runs.management.interrupts import Interrupts
-from runs.management.run_words import count_strip, state_line, trial_line
+from runs.management.run_words import counts_aloud, state_line, trial_line
 from runs.models import Run
 from runs.patience import patiently
 
@@ -40,7 +40,7 @@ def follow(
             said |= set(_lines(run))
             if run.terminal:
                 return run
-            show(f"{state_line(run)} · {count_strip(run)}")
+            show(f"{run.key[:8]} {run.stage} · {counts_aloud(run)}")
             if interrupts.asked and not asked:
                 asked = True
                 say(f"cancelling run {run.key}; interrupt again to stop waiting")

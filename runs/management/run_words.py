@@ -31,6 +31,13 @@ def strip_of(c: Mapping[str, int]) -> str:
     return f"{c['requested']} requested = {graded} + {c['error']} error + {c['cancelled']} cancelled{rest}"
 
 
+def counts_aloud(run: Run) -> str:
+    """Only the counts that are not 0, for a narrow column: ``2 passed, 1 error of 3``."""
+    c = counts_of(run)
+    named = [f"{c[name]} {name}" for name in ("passed", "failed", "error", "cancelled") if c[name]]
+    return f"{', '.join(named) or 'none ended'} of {c['requested']}"
+
+
 def coverage(c: Mapping[str, int]) -> str:
     """Both rates, never one without the other: ``2 of 2 evaluated passed · 2 of 3 requested evaluated``."""
     passed = f"{c['passed']} of {c['evaluated']} evaluated passed" if c["evaluated"] else "nothing evaluated"

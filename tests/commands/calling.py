@@ -24,8 +24,15 @@ class Result:
         return document
 
 
-def command(name: str, *arguments: str) -> Result:
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def command(name: str, *arguments: str, terminal: bool = False) -> Result:
+    out, err = Terminal() if terminal else io.StringIO(), io.StringIO()
     code = 0
     try:
         call_command(name, *arguments, stdout=out, stderr=err)

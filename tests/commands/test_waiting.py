@@ -109,6 +109,12 @@ class TestStatus:
     def test_a_list_has_no_report(self, tmp_path: Path) -> None:
         assert command("status", "--junit", str(tmp_path / "j.xml")).code == 2
 
+    def test_on_a_terminal_a_list_is_narrow_and_an_empty_one_says_how_to_start(self) -> None:
+        assert "There is no run yet" in command("status", terminal=True).out
+        run = end(run_row(), PASSED, FAILED, PASSED, verdict=Verdict.FAILED)
+        told = command("status", terminal=True).out
+        assert run.key[:8] in told and run.key not in told and "2 passed" in told
+
     def test_an_unknown_run_is_told_where_to_look(self) -> None:
         assert "The newest ones: manage.py status" in command("status", "0" * 32).err
 

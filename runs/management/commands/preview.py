@@ -1,5 +1,6 @@
 """Shows exactly what would be executed, with every check; starts nothing."""
 
+import shlex
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,7 +13,10 @@ from runs.models import Preview
 
 
 class Command(SiteCommand):
-    help = "Show what a run would execute, with all checks. Exit 0, 2 (bad input) or 3 (blocked)."
+    help = (
+        "Show exactly what a run would execute, with every check; starts nothing and is valid for 15 minutes. Exit 0, "
+        "2 for bad input, 3 when a check blocks the start."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         add_choice(parser)
@@ -36,6 +40,13 @@ class Command(SiteCommand):
             for check in preview.checks
         ]  # fmt: skip
         self.output.table(("", "check", "code", "what"), rows)
+        if not preview.blocking:
+            self.output.line(f"start just this within 15 minutes with: {_start_line(preview)}")
+
+
+def _start_line(preview: Preview) -> str:
+    accept = "".join(f" --accept {shlex.quote(check['name'])}" for check in preview.to_accept)
+    return f"manage.py start --preview {preview.id.hex} --spec-sha256 {preview.spec_sha256}{accept} --wait"
 
 
 def preview_json(preview: Preview) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.report_files import add_reports, check_reports
-from runs.management.run_words import count_strip, run_json, state_line
+from runs.management.run_words import count_strip, counts_aloud, run_json, state_line
 from runs.management.telling import reported, tell_run
 from runs.models import Run
 from runs.refusals import BadInput
@@ -53,11 +53,16 @@ class Command(SiteCommand):
     def _list(self, limit: int) -> Exit:
         runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")
         runs = runs.prefetch_related("trials")[: max(1, min(limit, 200))]
+        narrow = self.output.on_terminal  # where a line must not be long
         rows = [
-            [run.key, run.state, run.verdict or "-", run.cleanup, count_strip(run), run.profile.name,
-             run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M:%S}"]
+            [run.key[:8] if narrow else run.key, run.state, run.verdict or "-", run.cleanup,
+             counts_aloud(run) if narrow else count_strip(run), run.profile.name, run.endpoint.name,
+             f"{run.created_at:%Y-%m-%d %H:%M:%S}"]
             for run in runs
         ]  # fmt: skip
+        if narrow and not rows and not self.output.as_json:
+            self.output.line("There is no run yet. Start one with: manage.py start --endpoint NAME --wait")
+            return Exit.DONE
         self.output.table(_HEADINGS, rows)
         self.output.json("benchsite.runs/v1", {"runs": [run_json(run) for run in runs]})
         return Exit.DONE

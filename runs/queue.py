@@ -5,6 +5,7 @@ queued any more exits quietly. Nothing is ever retried by the queue, and RQ's ow
 """
 
 import logging
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from django.db import transaction
 from django_rq import get_connection
 from redis.exceptions import RedisError
 from rq import Queue
-from rq.exceptions import NoSuchJobError
+from rq.exceptions import DuplicateJobError, NoSuchJobError
 from rq.job import Job, JobStatus
 
 from benchsite import embedded_redis
@@ -28,6 +29,7 @@ ENDPOINT_TEST_TIMEOUT_S = 180
 DEFAULT_RUN_LIMIT_S = 1800
 BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps (JQ02, JQ10)
 _RESULT_TTL_S = 24 * 3600
+_OPEN = (JobStatus.QUEUED, JobStatus.STARTED, JobStatus.CREATED)
 
 
 def queue_name(worker: str) -> str:
@@ -62,18 +64,36 @@ def put(run_id: UUID, worker: str, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> Non
     )
 
 
-def put_cleanup(run_id: UUID, worker: str) -> None:
-    """Put the job that cleans up after a run that has ended. Raises ``RedisError``."""
-    queue_of(worker).enqueue(
-        CLEANUP_JOB,
-        run_id.hex,
-        job_id=f"cleanup-{run_id.hex}",
-        job_timeout=CLEANUP_TIMEOUT_S,
-        result_ttl=_RESULT_TTL_S,
-        failure_ttl=_RESULT_TTL_S,
-        at_front=True,
-        description=f"cleanup {run_id.hex}",
-    )
+def put_cleanup(run_id: UUID, worker: str) -> bool:
+    """Put the job that cleans up after a run that has ended; False when one waits or works already.
+
+    So two people who ask at once get one attempt. Raises ``RedisError``.
+    """
+    if _put_cleanup(run_id, worker):
+        return True
+    if _status(cleanup_job_id(run_id)) in _OPEN:
+        return False
+    with suppress(NoSuchJobError):  # an attempt that has ended; whoever else sees that may put the next one first
+        Job.fetch(cleanup_job_id(run_id), connection=get_connection("default")).delete()
+    return _put_cleanup(run_id, worker)
+
+
+def _put_cleanup(run_id: UUID, worker: str) -> bool:
+    try:
+        queue_of(worker).enqueue(
+            CLEANUP_JOB,
+            run_id.hex,
+            job_id=cleanup_job_id(run_id),
+            job_timeout=CLEANUP_TIMEOUT_S,
+            result_ttl=_RESULT_TTL_S,
+            failure_ttl=_RESULT_TTL_S,
+            at_front=True,
+            unique=True,
+            description=f"cleanup {run_id.hex}",
+        )
+    except DuplicateJobError:
+        return False
+    return True
 
 
 def put_endpoint_test(test_id: UUID, worker: str) -> None:
@@ -108,10 +128,18 @@ def job_id(run_id: UUID) -> str:
     return f"run-{run_id.hex}"
 
 
+def cleanup_job_id(run_id: UUID) -> str:
+    return f"cleanup-{run_id.hex}"
+
+
 def job_status(run_id: UUID) -> JobStatus | None:
     """What RQ says of a run's job, for operators; ``None`` when it knows none. The run's row is the truth."""
+    return _status(job_id(run_id))
+
+
+def _status(job: str) -> JobStatus | None:
     try:
-        return Job.fetch(job_id(run_id), connection=get_connection("default")).get_status()
+        return Job.fetch(job, connection=get_connection("default")).get_status()
     except NoSuchJobError:
         return None
 

@@ -236,3 +236,18 @@ def test_two_reviews_at_once_are_one_review(site: Site, browse: Browser) -> None
     at_once(*[lambda client=client: pages.append(approve(client, draft)) for client in clients])
     assert AuditEntry.objects.filter(kind="bundle_review", subject=str(draft)).count() == 1
     assert sum("is reviewed and may run now" in page for page in pages) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_operators_who_retry_a_cleanup_at_once_both_read_the_truth(site: Site, browse: Browser) -> None:
+    """That it is one attempt, the queue sees to: see tests/runs/test_queue.py."""
+    run = make_run(site, "error")
+    pages: list[str] = []
+    clients = [browse("operator"), browse("other_operator")]
+    press = [
+        lambda client=client: pages.append(client.post(f"/runs/{run.key}/cleanup/", follow=True).content.decode())
+        for client in clients
+    ]
+    at_once(*press)
+    assert all("worker-1 was asked to clean up" in page for page in pages) and len(pages) == 2
+    assert (Run.objects.get().verdict, Run.objects.get().cleanup) == ("error", "failed")

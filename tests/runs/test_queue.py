@@ -10,12 +10,13 @@ from rq.job import Job, JobStatus
 
 from benchsite import embedded_redis
 from runs import cleaning, jobs, lifecycle, queue
-from runs.models import AuditEntry, Cleanup, RunState, Verdict
+from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Verdict
 from runs.preview import make_preview
 from runs.refusals import BadInput
 from runs.starting import confirm, token_of
 from tests.runs.rows import PASSED, Process, person, run_row
 from tests.runs.sites import ready_site
+from tests.runs.test_lifecycle import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("real_queue")]
 
@@ -119,3 +120,31 @@ def test_jq13_only_public_names_of_the_queue_library_are_used():
         source = (Path(queue.__file__).parent / name).read_text()
         assert "Registry" not in source and "send_stop_job_command" not in source
         assert "._horse_pid" not in source and "worker._" not in source
+
+
+def left_behind() -> Run:
+    run = run_row()
+    lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+    lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code="x.y")
+    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED)
+    return Run.objects.get(pk=run.pk)
+
+
+def test_two_operators_who_retry_a_cleanup_at_once_get_one_attempt():
+    run, people = left_behind(), [person("olga", "operator"), person("otto", "operator")]
+    asked = at_once(*[lambda one=one: cleaning.request_cleanup(user=one, run=run) for one in people])
+    assert asked == [True, True]
+    assert queue.queue_of("local").get_job_ids() == [queue.cleanup_job_id(run.pk)]
+    assert set(AuditEntry.objects.filter(kind="cleanup").values_list("actor_name", flat=True)) == {"olga", "otto"}
+
+
+@pytest.mark.parametrize("ended", [JobStatus.FINISHED, JobStatus.FAILED])
+def test_a_cleanup_that_was_tried_is_tried_again_when_asked_for_again(ended):
+    run = left_behind()
+    assert queue.put_cleanup(run.pk, "local")
+    assert not queue.put_cleanup(run.pk, "local")
+    job = Job.fetch(queue.cleanup_job_id(run.pk), connection=django_rq.get_connection("default"))
+    queue.queue_of("local").remove(job)
+    job.set_status(ended)
+    assert queue.put_cleanup(run.pk, "local")
+    assert queue.queue_of("local").get_job_ids() == [queue.cleanup_job_id(run.pk)]

@@ -108,11 +108,18 @@ def require(user: AnyUser, permission: str) -> User:
     return user
 
 
+# Whole documents of what a run refers to: up to a megabyte that no page of a run shows. Loaded when asked for.
+_DOCUMENTS = (
+    "profile__document", "profile__source", "bundle__manifest", "bundle__certification", "endpoint__record",
+    "worker__report",
+)  # fmt: skip
+
+
 def run_or_404(user: AnyUser, key: UUID | str, permission: str = VIEW) -> Run:
     """The run ``key`` with what its page shows; 404 when unknown, 403 when the role does not allow it."""
     require(user, permission)
     related = ("profile", "bundle", "endpoint", "worker")
-    run = Run.objects.select_related(*related).filter(pk=_uuid_or_404(key)).first()
+    run = Run.objects.select_related(*related).defer(*_DOCUMENTS).filter(pk=_uuid_or_404(key)).first()
     if run is None:
         raise Http404("No such run.")
     return run

@@ -1,5 +1,7 @@
 """Which runs does a list show? The filters of the runs list, each backed by an index."""
 
+from dataclasses import dataclass
+
 import django_filters
 from django import forms
 from django.contrib.auth.models import User
@@ -17,6 +19,32 @@ _STATES = {
 def _names(model: type[Profile] | type[Endpoint]) -> list[tuple[str, str]]:
     names = model.objects.order_by("name").values_list("name", flat=True).distinct()
     return [(name, name) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    value: str
+    word: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One filter as a page shows it. Django's own widgets take a template for every option: a third of the page."""
+
+    name: str
+    word: str
+    options: list[Option]
+
+
+def selects(form: forms.Form) -> list[Select]:
+    """The filters of a form of choices alone, with what is chosen."""
+    found = []
+    for name, field in form.fields.items():
+        given = form.data.get(name, "")
+        options = [Option(str(value), str(word), str(value) == given) for value, word in field.choices]  # type: ignore[attr-defined]
+        found.append(Select(name, str(field.label), options))
+    return found
 
 
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]

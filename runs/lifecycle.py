@@ -163,6 +163,14 @@ def start_trial(run_id: RunId, ordinal: int, *, stage: str = "setup", trial_uuid
 
 
 @patient
+def trial_over(run_id: RunId, ordinal: int) -> bool:
+    """Show that nothing of a trial runs any more; what it amounts to is written at the run's end. False if it is."""
+    now = timezone.now()
+    open_trial = Trial.objects.filter(run_id=_pk(run_id), ordinal=ordinal, bucket__isnull=True)
+    return bool(open_trial.filter(started_at__lte=now).update(stage="ended", ended_at=now))
+
+
+@patient
 def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
     """Write what trial ``ordinal`` amounts to, once, and count it. False when it had been written before.
 

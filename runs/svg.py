@@ -6,6 +6,7 @@ Every picture has a text alternative or stands beside its numbers; no style attr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -57,11 +58,16 @@ def axis(clock: Clock) -> SafeString:
         "",
         '<text x="{}" y="12" text-anchor="{}">{}</text>',
         (
-            (f"{clock.x(tick):.1f}", _anchor(tick, clock), _tick_word(tick, clock, divisor, unit))
+            (_tick_x(tick, clock), _anchor(tick, clock), _tick_word(tick, clock, divisor, unit))
             for tick in clock.ticks()
         ),
     )
     return format_html('<svg class="clock" viewBox="0 0 240 16" aria-hidden="true">{}</svg>', marks)
+
+
+def _tick_x(tick: int, clock: Clock) -> str:
+    """The last word stands at the picture's edge, away from the one before it."""
+    return f"{_WIDTH:.0f}" if _anchor(tick, clock) == "end" else f"{clock.x(tick):.1f}"
 
 
 def _anchor(tick: int, clock: Clock) -> str:
@@ -77,22 +83,18 @@ def _tick_word(tick: int, clock: Clock, divisor: int, unit: str) -> str:
 
 def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: str) -> SafeString:
     """One row of the table: the stages of a trial, then its result's shape."""
-    bars = _bars(clock, stretches)
     end = max((part.start + part.seconds for part in stretches), default=None)
-    shape: SafeString | str = ""
+    shape = ""
     if end is not None and kind:
-        shape = format_html(
-            '<svg class="icon {0}" x="{1}" y="3" width="14" height="14" viewBox="0 0 16 16"><use href="#i-{0}"/></svg>',
-            kind,
-            f"{min(clock.x(end) + 4, _WIDTH - 14):.1f}",
+        x = min(clock.x(end) + 4, _WIDTH - 14)
+        shape = (
+            f'<svg class="icon {escape(kind)}" x="{x:.1f}" y="3" width="14" height="14" viewBox="0 0 16 16">'
+            f'<use href="#i-{escape(kind)}"/></svg>'
         )
-    return format_html(
-        '<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{}">'
-        '{}<path class="base" d="M0 10h240"/>{}{}</svg>',
-        words.opened(words_aloud),
-        _grid(clock),
-        bars,
-        shape,
+    # Drawn fifty times on a page: every part is a number, our own word or escaped here.
+    return mark_safe(
+        f'<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{escape(words.opened(words_aloud))}">'
+        f'{_grid(clock)}<path class="base" d="M0 10h240"/>{_bars(clock, stretches)}{shape}</svg>'
     )
 
 
@@ -104,11 +106,11 @@ def _grid(clock: Clock) -> SafeString:
     )
 
 
-def _bars(clock: Clock, stretches: Iterable[Stretch]) -> SafeString:
-    return format_html_join(
-        "",
-        '<rect class="f-{}" x="{}" y="5" width="{}" height="10" rx="1"/>',
-        ((part.kind, f"{clock.x(part.start):.1f}", f"{_wide(clock, part):.1f}") for part in stretches),
+def _bars(clock: Clock, stretches: Iterable[Stretch]) -> str:
+    return "".join(
+        f'<rect class="f-{escape(part.kind)}" x="{clock.x(part.start):.1f}" y="5" '
+        f'width="{_wide(clock, part):.1f}" height="10" rx="1"/>'
+        for part in stretches
     )
 
 
@@ -178,12 +180,11 @@ def share(shares: Iterable[Share], label: str, height: int = 12) -> SafeString:
 
 def strip(shares: Iterable[Share], label: str) -> SafeString:
     """The outcome bar of one run in a list, small and framed."""
-    bars = format_html_join(
-        "",
-        '<rect class="f-{}" x="{}" width="{}" height="12"/>',
-        ((part.kind, part.x, part.width) for part in shares),
+    bars = "".join(
+        f'<rect class="f-{escape(part.kind)}" x="{escape(part.x)}" width="{escape(part.width)}" height="12"/>'
+        for part in shares
     )
-    return format_html('<svg class="strip" width="96" height="12" role="img" aria-label="{}">{}</svg>', label, bars)
+    return mark_safe(f'<svg class="strip" width="96" height="12" role="img" aria-label="{escape(label)}">{bars}</svg>')
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from runs.engine.folder import RUN_FACTS_SCHEMA, RunFolder, now, write_bytes, wr
 from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, readiness_trial, start_gateway
 from runs.engine.harbor_config import LimitsDoNotFit, write_trial_files
 from runs.engine.narration import Narrator
+from runs.engine.outcomes import resource_states
 from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
 from runs.engine.processes import LaunchFailed
 from runs.engine.trials import Reason, TrialProcess
@@ -177,6 +178,7 @@ class Execution:
             self.secrets.add(self.gateway.run_key.hex())
             self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
             self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
+        self._show_owned()
 
     def _probe(self, api: docker.APIClient) -> None:
         """Two owned probes at once, so that the second costs no time of its own: confinement and readiness."""
@@ -241,6 +243,8 @@ class Execution:
         until = process.mono_started + self.spec["limits"]["trial_s"]
         reason = process.watch(partial(self._reason_to_stop, until), partial(self._on_event, ordinal))
         process.record(reason)
+        lifecycle.trial_over(self.run.key, ordinal)
+        self._show_owned()
         self.narrator.trial_ended(ordinal, reason)
         if reason.cancelled or reason.deadline == "run":
             raise RunStopped(reason)
@@ -249,9 +253,15 @@ class Execution:
         stage = self.narrator.observed(ordinal, event)
         if stage is not None:
             lifecycle.start_trial(self.run.key, ordinal, stage=stage)
+            self._show_owned()
         if stage == "agent":
             with self._failing(Stage.TRIAL):
                 self._start_early(ordinal + 1)
+
+    def _show_owned(self) -> None:
+        """Let pages show what the run owns right now; the journal stays the truth, and is mirrored whole at the end."""
+        with suppress(JournalError):
+            lifecycle.mirror_journal(self.run.key, resource_states(self.journal.read()))
 
     def _reason_to_stop(self, trial_until: float) -> Reason | None:
         """Asked about ten times a second: cancelled, past a limit, or no longer ours to carry out?"""

@@ -10,7 +10,7 @@ from runs.models.states import Bucket
 class Trial(models.Model):
     """One attempt at one task. The row is made with the run; bucket and result are written once.
 
-    ``stage`` is live and coarse (``""``, ``setup``, ``agent``, ``verifier``). ``reward`` of a trial that was
+    ``stage`` is live and coarse (``""``, ``setup``, ``agent``, ``verifier``, ``ended``). ``reward`` of a trial that was
     not evaluated is kept but never counted. ``timings``: ``{"setup_s", "agent_s", "verifier_s", "total_s",
     "clock"}``, a missing key was not recorded. ``result`` is the normalized result (design 5) as
     canonical JSON. ``tokens`` and ``cost`` are null when not reported.

@@ -47,8 +47,8 @@ class Situation:
     current_stage: str = ""
 
 
-def counts_of(run: "Run") -> Counts:
-    """The run's denormalised counts."""
+def counts_of(run: "Run", unjudged: int = 0) -> Counts:
+    """The run's denormalised counts; how many trials ended without being judged yet, only its trials know."""
     return Counts(
         requested=run.count_requested,
         passed=run.count_passed,
@@ -56,6 +56,7 @@ def counts_of(run: "Run") -> Counts:
         error=run.count_error,
         cancelled=run.count_cancelled,
         ended=run.terminal,
+        unjudged=unjudged,
     )
 
 

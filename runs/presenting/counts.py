@@ -11,7 +11,10 @@ from benchsite import words
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The six counts of a run. ``ended`` says whether nothing can change any more."""
+    """The six counts of a run. ``ended`` says whether nothing can change any more.
+
+    ``unjudged`` trials have ended while the run has not: they are judged together at its end (design 3.10).
+    """
 
     requested: int
     passed: int
@@ -19,6 +22,7 @@ class Counts:
     error: int
     cancelled: int
     ended: bool
+    unjudged: int = 0
 
     @property
     def evaluated(self) -> int:
@@ -26,8 +30,13 @@ class Counts:
 
     @property
     def rest(self) -> int:
-        """Trials that have not ended. Never negative; a negative one would be a contradiction in the data."""
+        """Trials without a bucket. Never negative; a negative one would be a contradiction in the data."""
         return self.requested - self.evaluated - self.error - self.cancelled
+
+    @property
+    def open(self) -> int:
+        """Trials that have not ended."""
+        return self.rest - self.unjudged
 
     @property
     def adds_up(self) -> bool:
@@ -108,7 +117,8 @@ def strip(counts: Counts) -> list[Cell]:
         Cell("cancelled", "+", "Cancelled", counts.cancelled, "stopped before grading"),
     ]
     if not counts.ended or counts.rest:
-        cells.append(Cell("queued rest", "+", "Not ended", counts.rest, "nothing once the run is final"))
+        cells.append(Cell("queued rest", "+", "Ended", counts.unjudged, "to be judged when the run ends"))
+        cells.append(Cell("queued rest", "+", "Not ended", counts.open, "nothing once the run is final"))
     return cells
 
 
@@ -133,7 +143,8 @@ def shares(counts: Counts) -> list[Share]:
 def aloud(counts: Counts) -> str:
     """The bar in words."""
     named = [("passed", counts.passed), ("failed", counts.failed), ("error", counts.error)]
-    named += [("cancelled", counts.cancelled), ("not ended", max(counts.rest, 0))]
+    named += [("cancelled", counts.cancelled), ("ended, not judged yet", counts.unjudged)]
+    named.append(("not ended", max(counts.open, 0)))
     return words.listed([f"{n} {word}" for word, n in named if n]) or "no trials"
 
 

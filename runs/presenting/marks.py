@@ -21,6 +21,7 @@ RESULTS = {
     kind: Mark(kind, kind.capitalize())
     for kind in ("passed", "failed", "incomplete", "error", "cancelled", "running", "cancelling", "queued")
 }
+ENDED = Mark("queued", "Ended")
 
 
 def of_run(run: "Run") -> Mark:
@@ -38,6 +39,8 @@ def of_trial(trial: "Trial", run: "Run") -> Mark:
     """A trial's bucket once it was classified, else whether it has started."""
     if trial.bucket:
         return RESULTS[trial.bucket]
+    if trial.stage == "ended":
+        return ENDED
     if trial.started_at and run.state in ACTIVE_STATES:
         return RESULTS["running"]
     return RESULTS["queued"]

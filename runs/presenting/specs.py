@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from benchsite import words
@@ -27,8 +28,12 @@ class Fact:
     note: str = ""
 
 
+@lru_cache(maxsize=32)
 def read(spec: str) -> dict[str, Any]:
-    """The spec as a dict; an unreadable one is empty, since a page must still say what it can."""
+    """The spec as a dict; an unreadable one is empty, since a page must still say what it can.
+
+    Every part of a page reads the same spec: it is parsed once. Callers read the dict and never change it.
+    """
     try:
         found = json.loads(spec)
     except ValueError:

@@ -1,12 +1,13 @@
 """What happened in each trial, as rows of a table on one common clock? Pure over rows."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from benchsite import words
 from evidence.codes import BADGES, CODES
-from runs.presenting import marks, specs
+from runs.presenting import marks
 
 if TYPE_CHECKING:
     from runs.models import Run, Trial
@@ -15,6 +16,7 @@ _STAGE_SENTENCES = {
     "setup": "The container is being made and the task's files are copied in.",
     "agent": "The agent is working.",
     "verifier": "A separate verifier grades what the agent left.",
+    "ended": "Ended. It is judged with the others at the run's end, when nothing of it can change any more.",
 }
 _COUNTS_NEITHER = " The trial was not evaluated and counts neither as passed nor as failed."
 NOTABLE = (
@@ -100,8 +102,16 @@ def _stored_sentence(trial: "Trial") -> str:
     result = getattr(trial, "error_result", None)
     if result is None:
         result = trial.result
-    stored = specs.read(result).get("sentence") if result else None
+    stored = _sentence_of(result) if result else None
     return words.visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
+
+
+def _sentence_of(result: str) -> Any:
+    try:
+        document = json.loads(result)
+    except ValueError:
+        return None
+    return document.get("sentence") if isinstance(document, dict) else None
 
 
 def code_sentence(code: str, values: dict[str, Any] | None = None) -> str:
@@ -159,12 +169,12 @@ def _stretches(trial: "Trial", run: "Run", now: datetime) -> list[Stretch]:
             found.append(Stretch(kind, start, seconds))
             start += seconds
     if not found and run.active and not trial.bucket:
-        kind = {"verifier": "verify", "agent": "agent"}.get(trial.stage, "setup")
-        found.append(Stretch(kind, start, max(0.0, (now - trial.started_at).total_seconds())))
+        kind = {"verifier": "verify", "agent": "agent", "ended": "rest"}.get(trial.stage, "setup")
+        found.append(Stretch(kind, start, max(0.0, ((trial.ended_at or now) - trial.started_at).total_seconds())))
     return found
 
 
 def _aloud(stretches: list[Stretch]) -> str:
-    names = {"setup": "setup", "agent": "agent", "verify": "verifier"}
+    names = {"setup": "setup", "agent": "agent", "verify": "verifier", "rest": "all its stages"}
     parts = [f"{names[part.kind]} {words.duration(part.seconds, exact=True)}" for part in stretches]
     return words.listed(parts) or "stages not recorded"

@@ -24,7 +24,9 @@ class Panel:
 
 def wrapped(request: HttpRequest, inner: str, *, name: str, address: str, every_s: int) -> Panel:
     """A part that asks ``address`` for itself every ``every_s`` seconds; 0 for one that never changes again."""
-    tag = f'"{hashlib.sha256(_TOKEN.sub("", inner).encode("utf-8", "replace")).hexdigest()[:24]}"'
+    # That a part polls no more is news too, even when nothing else of it changed.
+    content = f"{every_s} {_TOKEN.sub('', inner)}".encode("utf-8", "replace")
+    tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
     context = {"name": name, "inner": inner, "tag": tag, "address": address, "every_s": every_s}
     return Panel(render_to_string("parts/live.html", context, request), tag)
 

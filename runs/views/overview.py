@@ -1,5 +1,6 @@
 """What needs somebody, what runs now, how do the models do?"""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Count, Q
@@ -52,7 +53,9 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 
 
 def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
-    active = list(Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker"))
+    ended = Count("trials", filter=Q(trials__bucket=None, trials__stage="ended"))
+    found = Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker")
+    active = list(found.annotate(unjudged=ended))
     context = {
         "notes": _notes(active, workers),
         "running": [_now(run) for run in active],
@@ -74,7 +77,7 @@ def history(row: models_table.ModelRow) -> SafeString:
     return svg.history(beats, row.aloud)
 
 
-def _notes(active: list[Run], workers: list[Worker]) -> list[attention.Note]:
+def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]:
     now = timezone.now()
     notes = [attention.silent(run, now) for run in active if attention.is_silent(run, now)]
     unclean = (
@@ -92,8 +95,8 @@ def _notes(active: list[Run], workers: list[Worker]) -> list[attention.Note]:
 
 def _now(run: Run) -> dict[str, Any]:
     """One run that is being executed, with how far it is."""
-    counts = counts_of(run)
-    done = counts.requested - counts.rest
+    counts = counts_of(run, run.unjudged)  # type: ignore[attr-defined]
+    done = counts.requested - counts.open
     spec = specs.read(run.spec)
     used = words.between(run.claimed_at, quantised(timezone.now())) or 0.0
     most = specs.run_limit_s(spec)

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from runs import access, svg
-from runs.filters import RunFilter
+from runs.filters import RunFilter, selects
 from runs.models import Run
 from runs.presenting.run_rows import RunRow, run_row
 
@@ -35,7 +35,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
     found = chosen.qs if chosen.is_valid() else listed().none()
     filtered = any(request.GET.get(name) for name in chosen.filters)
     context = {
-        "form": chosen.form,
+        "selects": selects(chosen.form),
         "filtered": filtered,
         "page": page_of(request, found),
         "may_start": access.may(request.user, access.START),

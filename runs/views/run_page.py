@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.db.models import prefetch_related_objects
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -19,6 +20,7 @@ _AUDIT_SHOWN = 12
 @require_safe
 def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
     run = access.run_or_404(request.user, key)
+    prefetch_related_objects([run], "resources")  # two panels show them
     spec = specs.read(run.spec)
     context: dict[str, Any] = {
         "run": run,

@@ -40,7 +40,7 @@ def panel(request: HttpRequest, run: Run, name: str) -> Panel:
 
 
 def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
-    spec, counts = specs.read(run.spec), banners.counts_of(run)
+    spec, counts = specs.read(run.spec), banners.counts_of(run, _unjudged(run))
     rows = list(run.resources.all())
     owned = ownership.owned(run, rows, private=False)
     current = _current_trial(run)
@@ -71,6 +71,10 @@ def _current_trial(run: Run) -> Trial | None:
     return run.trials.only("task_name", "stage").filter(ordinal=run.stage_trial).first()
 
 
+def _unjudged(run: Run) -> int:
+    return run.trials.filter(bucket=None, stage="ended").count() if run.active else 0
+
+
 def _integrity(run: Run) -> bool | None:
     if not run.terminal or not run.count_requested:
         return None
@@ -86,7 +90,8 @@ def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]
     longest = _longest(run, rows, now)
     clock = svg.Clock.over(longest)
-    drawn = [(row, svg.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows]
+    stem = reverse("trial", args=[run.key, 0]).removesuffix("0/")
+    drawn = [(row, f"{stem}{row.ordinal}/", svg.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows]
     return {
         "rows": drawn,
         "axis": svg.axis(clock),

@@ -15,14 +15,15 @@ def any_counts(draw: st.DrawFn) -> Counts:
     ended = draw(st.booleans())
     rest = 0 if ended else draw(small)
     requested = passed + failed + error + cancelled + rest
-    return Counts(requested, passed, failed, error, cancelled, ended)
+    unjudged = draw(st.integers(min_value=0, max_value=rest))
+    return Counts(requested, passed, failed, error, cancelled, ended, unjudged)
 
 
 @given(any_counts())
 def test_the_strip_is_a_sum_as_its_signs_say(counts: Counts) -> None:
     cells = {cell.word: cell.n for cell in strip(counts)}
     assert cells["Evaluated"] == cells["Passed"] + cells["Failed"]
-    rest = cells.get("Not ended", 0)
+    rest = cells.get("Ended", 0) + cells.get("Not ended", 0)
     assert cells["Requested"] == cells["Evaluated"] + cells["Error"] + cells["Cancelled"] + rest
     assert counts.adds_up
 

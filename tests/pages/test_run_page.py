@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from runs import lifecycle
-from runs.models import AuditEntry, Bucket, Run, Trial
+from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Trial, Verdict
 from runs.runlog import Line, append_log
 from runs.views.run_panels import NAMES
 from tests.pages.conftest import Browser, signed_in
@@ -52,7 +52,7 @@ def test_the_counts_on_the_page_add_up(site: Site, browse: Browser, kind: str) -
     numbers |= dict(re.findall(r"<dt>(\w+)</dt><dd class=\"n\">(\d+)</dd>", html))
     n = {word: int(number) for word, number in numbers.items()}
     assert n["Evaluated"] == n["Passed"] + n["Failed"]
-    assert n["Requested"] == n["Evaluated"] + n["Error"] + n["Cancelled"] + n.get("Not ended", 0)
+    assert n["Requested"] == n["Evaluated"] + n["Error"] + n["Cancelled"] + n.get("Ended", 0) + n.get("Not ended", 0)
 
 
 def test_an_error_is_never_called_a_failure(site: Site, browse: Browser) -> None:
@@ -194,6 +194,17 @@ def test_nothing_polls_once_the_run_has_ended(site: Site, browse: Browser, kind:
         assert "hx-get" not in panel(browse("operator"), run, name).content.decode()
 
 
+def test_a_trial_that_ended_is_counted_before_it_is_judged(site: Site, browse: Browser) -> None:
+    """Design 3.10: all trials are judged together at the end; until then the strip says how many have ended."""
+    run = make_run(site, "running")
+    lifecycle.trial_over(run.pk, 2)
+    text = browse("operator").get(f"/runs/{run.key}/").content.decode()
+    cells = dict(re.findall(r'<dt>(?:<svg.*?</svg>)?([^<]+)</dt><dd class="n">(\d+)</dd>', text))
+    assert (cells["Requested"], cells["Passed"], cells["Ended"], cells["Not ended"]) == ("3", "1", "1", "1")
+    assert "judged with the others at the run&#x27;s end" in text
+    assert "2 of 3" in browse("operator").get("/").content.decode()
+
+
 def test_a_running_run_polls_every_panel(site: Site, browse: Browser) -> None:
     html = text_of(browse("operator"), make_run(site, "running"))
     assert html.count('hx-trigger="every 2s"') == len(NAMES)
@@ -313,7 +324,7 @@ def test_a_run_page_costs_a_fixed_number_of_queries(
         text_of(client, run)
 
 
-_RUN_PAGE_QUERIES = 14
+_RUN_PAGE_QUERIES = 13
 
 
 def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:
@@ -350,3 +361,16 @@ def test_a_reward_after_the_limit_is_shown_and_not_counted(site: Site, browse: B
     text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
     assert "1, kept and not counted" in text
     assert "after a time limit" in text
+
+
+def test_a_panel_that_was_complete_before_the_run_ended_still_stops_polling(site: Site, browse: Browser) -> None:
+    """The last trial is judged a moment before the verdict: what a reader has then is final, but polls."""
+    run, client = make_run(site, "running"), browse("operator")
+    lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_boolean")
+    address = f"/runs/{run.key}/live/trials/"
+    before = client.get(address, headers={"HX-Request": "true"})
+    assert "hx-get" in before.content.decode()
+    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED)
+    after = client.get(address, headers={"HX-Request": "true", "If-None-Match": before["ETag"]})
+    assert after.status_code == 200
+    assert "hx-get" not in after.content.decode()

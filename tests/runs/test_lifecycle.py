@@ -254,6 +254,17 @@ class TestTrials:
         assert trial.started_at == started and trial.stage == ""
         assert not lifecycle.start_trial(run.pk, 1, stage="verifier")
 
+    def test_a_trial_that_is_over_waits_for_its_judgement(self):
+        run = claimed(run_row())
+        assert not lifecycle.trial_over(run.pk, 1)  # it never started
+        lifecycle.start_trial(run.pk, 1, stage="verifier")
+        assert lifecycle.trial_over(run.pk, 1)
+        trial = run.trials.get(ordinal=1)
+        assert (trial.stage, trial.bucket) == ("ended", None) and trial.ended_at is not None
+        evaluated(run, PASSED)
+        assert not lifecycle.trial_over(run.pk, 1)
+        assert run.trials.get(ordinal=1).stage == ""
+
     @pytest.mark.parametrize(
         "wrong",
         [

@@ -90,9 +90,26 @@ def paths(site: Site) -> dict[str, str]:
         "endpoint": f"/endpoints/{site.endpoint.name}/{site.endpoint.version}/",
         "workers": "/workers/",
         "worker": f"/workers/{site.worker.name}/",
+        "worker-silent": "/workers/worker-2/",
+        "worker-lost": "/workers/worker-2/lost/",
         "account": "/account/",
         "password": "/account/password/",
         "missing": "/runs/" + "0" * 32 + "/",
+    }
+
+
+def admin_paths(site: Site) -> dict[str, str]:
+    """The admin's pages that people work with."""
+    return {
+        "admin": "/admin/",
+        "admin-runs": "/admin/runs/run/",
+        "admin-endpoint-new": "/admin/runs/endpoint/add/",
+        "admin-bundles": "/admin/runs/taskbundle/",
+        "admin-workers": "/admin/runs/worker/",
+        "admin-audit": "/admin/runs/auditentry/",
+        "admin-people": "/admin/auth/user/",
+        "admin-person": f"/admin/auth/user/{site.operator.pk}/change/",
+        "admin-roles": "/admin/auth/group/",
     }
 
 

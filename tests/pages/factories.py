@@ -270,7 +270,13 @@ _STATES: dict[str, tuple[RunState, Verdict | None]] = {
 
 
 def make_run(
-    on: Site, kind: str, *, at: datetime | None = None, name: str = "", endpoint: Endpoint | None = None
+    on: Site,
+    kind: str,
+    *,
+    at: datetime | None = None,
+    name: str = "",
+    endpoint: Endpoint | None = None,
+    host: str = "bench-1.internal",
 ) -> Run:
     """One run of ``kind`` (a key of ``PLANS``) with its trials, resources, log, stage marks and audit."""
     plans = PLANS[kind]
@@ -289,7 +295,7 @@ def make_run(
         values |= {
             "claimed_at": claimed,
             "lease_pid": 4242,
-            "lease_host": "bench-1.internal",
+            "lease_host": host,
             "lease_start_ticks": 1,
         }
     if kind == "running":
@@ -458,11 +464,27 @@ def _audit(on: Site, run: Run, kind: str) -> None:
         )
 
 
+def silent_host(on: Site) -> Worker:
+    """A second worker that fell silent while it executed a run."""
+    now = timezone.now()
+    worker = locks.record_report(
+        "worker-2", locks.report_of(on.worker), capability_sha256=digest("capabilities"), host="bench-2.internal"
+    )
+    Worker.objects.filter(pk=worker.pk).update(pid=4243, heartbeat_at=now - timedelta(minutes=14))
+    spec(on, on.endpoint)  # its run executes what the first worker prepared
+    first, on.worker = on.worker, worker
+    run = make_run(on, "running", at=now - timedelta(minutes=16), name="silent", host="bench-2.internal")
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=now - timedelta(minutes=14))
+    on.worker = first
+    return worker
+
+
 def full_site() -> Site:
     """Everything at once, as the screenshots show it."""
     on = site()
     now = timezone.now()
     draft_bundle(on)
+    silent_host(on)
     for hours, kind in enumerate(("passed", "failed", "broken", "cancelled", "incomplete", "passed", "error"), start=1):
         make_run(on, kind, at=now - timedelta(hours=9 - hours), name=f"{kind}{hours}")
     make_run(on, "failed", at=now - timedelta(hours=1), endpoint=on.other_endpoint, name="small")

@@ -136,7 +136,12 @@ def _safely(holds: Callable[[dict[str, Any]], bool], seen: dict[str, Any]) -> bo
 
 
 _RULES: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
-    ("cpu", "{cgroup} CPU quota", lambda seen: seen["value"] <= PROBE_CPUS + CPU_TOLERANCE),
+    # On a busy host two processes may get less than the quota without any, so the kernel's own number counts too.
+    (
+        "cpu",
+        "{cgroup} CPU quota",
+        lambda seen: seen["value"] <= PROBE_CPUS + CPU_TOLERANCE and seen["quota"] <= PROBE_CPUS,
+    ),
     ("memory", "{cgroup} memory limit without extra swap", lambda seen: seen["value"] == SIGKILL),
     ("pids", "{cgroup} pids limit", lambda seen: seen["value"] < PROBE_PIDS and seen["stopped"] == "EAGAIN"),
     ("nofile", "RLIMIT_NOFILE", lambda seen: seen["value"] < PROBE_NOFILE and seen["stopped"] == "EMFILE"),

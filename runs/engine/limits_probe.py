@@ -13,6 +13,8 @@ import time
 from typing import NoReturn
 
 BURN_S = 0.3
+# Far more than the limit, and few enough to fit the probe's memory where no limit stops them.
+MOST_CHILDREN = 128
 SCRATCH = "/scratch"
 CHUNK = 1024 * 1024
 
@@ -77,7 +79,7 @@ def processes() -> None:
     children: list[int] = []
     stopped: str | None = None
     try:
-        while len(children) < 512:
+        while len(children) < MOST_CHILDREN:
             child = os.fork()
             if child == 0:
                 signal.pause()
@@ -94,6 +96,29 @@ def burn(until: float) -> NoReturn:
     os._exit(0)
 
 
+def numbers(*paths: str) -> "list[str]":
+    """The words of the first of these files that can be read; empty when there is none."""
+    for path in paths:
+        try:
+            with open(path) as file:
+                return file.read().split()
+        except OSError:
+            continue
+    return []
+
+
+def cpu_quota() -> "float | None":
+    """The CPUs that the kernel gives this cgroup at most, as it says itself; None when it sets no bound."""
+    words = numbers("/sys/fs/cgroup/cpu.max")
+    if not words:
+        folders = ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct")
+        for name in ("quota", "period"):
+            words += numbers(*(f"{folder}/cpu.cfs_{name}_us" for folder in folders))
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    return int(words[0]) / int(words[1])
+
+
 def cpu() -> None:
     started, used = time.monotonic(), os.times()
     children = []
@@ -106,7 +131,7 @@ def cpu() -> None:
         os.waitpid(child, 0)
     now = os.times()
     seconds = now.children_user + now.children_system - used.children_user - used.children_system
-    say("cpu", value=seconds / (time.monotonic() - started))
+    say("cpu", value=seconds / (time.monotonic() - started), quota=cpu_quota())
 
 
 def memory(limit: int) -> None:

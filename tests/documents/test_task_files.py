@@ -3,6 +3,9 @@
 import os
 import shutil
 import socket
+import unicodedata
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -191,6 +194,14 @@ def test_an_instruction_that_nobody_can_follow_is_refused(task, data, code):
         ("a/b", "name.bad_form"),
         ("a b", "name.bad_form"),
         ("con", "name.reserved"),
+        ("CON", "name.bad_form"),
+        ("nul", "name.reserved"),
+        ("../ledger", "name.bad_form"),
+        ("Ledger-totals", "name.bad_form"),
+        ("ledger-totals ", "name.bad_form"),
+        ("ｌedger", "name.not_ascii"),
+        ("le\u0301dger", "name.not_ascii"),
+        ("lеdger", "name.not_ascii"),
         ("lpt1", "name.reserved"),
         ("conf", None),
         ("ledger-tötals", "name.not_ascii"),
@@ -200,6 +211,13 @@ def test_an_instruction_that_nobody_can_follow_is_refused(task, data, code):
 def test_a_tasks_name_is_taken_or_refused_as_documented(name, code):
     problem = names.task_name_problem(name)
     assert (problem and problem.code) == code
+
+
+@given(st.text(max_size=80) | st.from_regex(r"[a-z0-9-]{1,70}", fullmatch=True))
+def test_a_name_that_is_taken_stays_the_same_wherever_it_becomes_a_file_or_an_address(name):
+    if names.task_name_problem(name) is None:
+        assert (name.casefold(), quote(name, safe=""), Path(name).name) == (name, name, name)
+        assert unicodedata.normalize("NFKC", name) == name and 1 <= len(name) <= 64
 
 
 def test_two_paths_that_differ_only_in_case_are_told():
@@ -229,6 +247,13 @@ def test_every_problem_of_a_task_is_told_at_once(task):
         ("a/", "name.bad_form"),
         ("", "name.bad_form"),
         ("a/AUX.log", "name.reserved"),
+        ("CON", "name.reserved"),
+        ("con.txt", "name.reserved"),
+        ("n" * 100, None),
+        ("n" * 101, "name.too_long"),
+        ("n" * 200, "name.too_long"),
+        ("a/..b", "name.bad_form"),
+        ("a/b.", "name.bad_form"),
         ("a/b" * 100, "name.too_long"),
         ("a/ü", "name.not_ascii"),
         ("a\nb", "name.bad_form"),

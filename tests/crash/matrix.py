@@ -1,0 +1,170 @@
+"""The crash matrix: something is killed at an instant, everything is started again, and the run is judged (issue 3)."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from runs.ownership import Stage
+from tests.crash.places import POINTS, Point
+from tests.crash.rig import Rig, statuses
+from tests.crash.sentinels import Sentinels, planted
+from tests.engine.site import wait_until
+
+REACH_S = 90.0
+END_S = 150.0
+
+
+class Victim(StrEnum):
+    """What is killed with SIGKILL."""
+
+    HARNESS = "harness"
+    HORSE = "work-horse"
+    WORKER = "worker"
+    ALL = "all three"
+    DAEMON = "daemon"
+
+
+@dataclass
+class Cell:
+    """One victim at one point: what became of the run, and every reason why the cell is not clean."""
+
+    victim: Victim
+    point: Point
+    outcome: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def exists(self) -> bool:
+        """After the harness has ended there is none to kill."""
+        return self.victim is not Victim.HARNESS or self.point.harness
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems
+
+
+def cells() -> list[Cell]:
+    return [Cell(victim, point) for point in POINTS for victim in Victim]
+
+
+def carry_out(rig: Rig, cell: Cell) -> Cell:
+    """Run the cell on the rig, which is whole again afterwards. What goes wrong stands in `cell.problems`."""
+    point, conversations = cell.point, rig.endpoint.begun
+    point.arm(rig)
+    run = rig.start_run()
+    try:
+        wait_until(lambda: point.is_reached(rig) or rig.has_ended(run), REACH_S)
+        assert point.is_reached(rig), f"the run ended before the point: {rig.site.status(run)}"
+        runs = rig.site.run_folder(run).parent
+        with planted(rig.engine, rig.journal(run).read(), runs, rig.image_id) as strangers:
+            _kill(rig, cell, run)
+            point.release(rig)
+            _start_again(rig, cell, run)
+            wait_until(lambda: rig.has_ended(run), END_S)
+            recovered = rig.site.manage("recover", "--json")
+            document = rig.site.status(run)
+            cell.outcome = " ".join(statuses(document))
+            cell.problems += _problems(rig, cell, run, document, strangers)
+            if recovered.code != 0:
+                cell.problems.append(f"recovery says {recovered.code}: {recovered.out.strip()}")
+            if rig.endpoint.begun - conversations > 1:
+                cell.problems.append(f"{rig.endpoint.begun - conversations} conversations of one run")
+    except AssertionError as error:
+        cell.problems.append(str(error)[:2000] or "it never ended")
+    finally:
+        point.release(rig)
+        _make_whole(rig)
+    return cell
+
+
+def _kill(rig: Rig, cell: Cell, run: str) -> None:
+    harness, horse = rig.harness(run), rig.horse(run)
+    if cell.point.harness:
+        assert harness is not None, "there is no harness process at this point"
+    match cell.victim:
+        case Victim.HARNESS if harness is not None:
+            os.killpg(harness.pgid, signal.SIGKILL)
+        case Victim.HORSE:
+            os.kill(horse, signal.SIGKILL)
+        case Victim.WORKER:
+            rig.worker.kill()
+        case Victim.ALL:
+            # The worker first: it would conclude the run at once.
+            rig.worker.kill()
+            os.kill(horse, signal.SIGKILL)
+            if harness is not None:
+                os.killpg(harness.pgid, signal.SIGKILL)
+        case Victim.DAEMON:
+            rig.engine.kill()
+
+
+def _start_again(rig: Rig, cell: Cell, run: str) -> None:
+    if cell.victim is Victim.DAEMON:
+        # The run ends without an engine; only then somebody starts it again.
+        wait_until(lambda: rig.has_ended(run), END_S)
+        rig.engine.start()
+    if not rig.worker.alive:
+        rig.worker.start()
+
+
+def _make_whole(rig: Rig) -> None:
+    """Whatever became of the cell, the next one finds an engine, a worker and no run."""
+    if not rig.engine.alive:
+        rig.engine.start()
+    if not rig.worker.alive:
+        rig.worker.start()
+    with suppress(AssertionError):
+        wait_until(lambda: rig.site.value("select id from runs_run where ended_at is null") is None, END_S)
+
+
+def _problems(rig: Rig, cell: Cell, run: str, document: dict[str, Any], strangers: Sentinels) -> Iterator[str]:
+    yield from (f"left behind: {one}" for one in rig.left_behind(run, strangers))
+    api = rig.engine.api()
+    yield from (f"did not survive: {one}" for one in strangers.missing(api))
+    api.close()
+    if (executions := rig.executions(run)) > 1:
+        yield f"executed {executions} times"
+    journal = rig.journal(run).read()
+    if journal.fence is None:
+        yield "no fence"
+    if unsettled := [r for r in journal.resources if r.stage is not Stage.REMOVED and not r.settled]:
+        yield f"not settled in the journal: {unsettled}"
+    if rig.site.value("select count(*) from runs_run where id = ? and lease_pid is not null", run) != 1:
+        yield "its row was changed"
+    yield from _untruths(cell, document)
+
+
+def _untruths(cell: Cell, document: dict[str, Any]) -> Iterator[str]:
+    """Does the run say what happened to it?"""
+    seen = statuses(document)
+    if seen not in allowed(cell):
+        yield f"it says {seen}, and {' or '.join(map(str, allowed(cell)))} would be true"
+    trial = document["trials"][0]
+    may_be_graded = cell.point.done or seen[1] == "passed"
+    if (trial["bucket"], trial["reward"]) not in ({("passed", 1)} if may_be_graded else {("error", None)}):
+        yield f"its trial says {trial['bucket']}, {trial['code']}, reward {trial['reward']}"
+    counts = document["counts"]
+    if counts["requested"] != counts["evaluated"] + counts["error"] + counts["cancelled"]:
+        yield f"its counts do not add up: {counts}"
+
+
+def allowed(cell: Cell) -> set[tuple[str, str, str]]:
+    """(state, verdict, cleanup) that are true for a cell, once everything has been recovered."""
+    match cell.victim:
+        case Victim.WORKER:
+            # The process that executes the run is not the worker's: it goes on, and truly finishes.
+            return {("finished", "passed", "clean")}
+        case Victim.HORSE | Victim.ALL:
+            return {("interrupted", "error", "clean")}
+        case Victim.HARNESS:
+            return {("finished", "error", "clean")}
+        case Victim.DAEMON if cell.point.name == "before the final state":
+            # All was removed and verified before the daemon died.
+            return {("finished", "passed", "clean")}
+        case Victim.DAEMON if "gateway:" in cell.point.name or "network:" in cell.point.name:
+            return {("failed", "error", "clean")}
+    return {("finished", "error", "clean")}

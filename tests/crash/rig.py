@@ -1,0 +1,195 @@
+"""A whole site on an engine of its own, all of which may be killed: engine, worker, queue, database."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runs.ownership import Journal, ProcessIdentity, identity_is_alive
+from tests.crash import frozen_worker
+from tests.crash.endpoint import ALIAS, KEY, Endpoint, serving
+from tests.crash.engine_proxy import EngineProxy
+from tests.crash.own_engine import BRIDGE_ADDRESS, OwnEngine, own_engine
+from tests.crash.sentinels import Sentinels
+from tests.engine.plays import record
+from tests.engine.site import ROOT, GateSite, wait_until
+
+TASK = "ledger-totals"
+ENDED = "select ended_at from runs_run where id = ?"
+
+
+@dataclass
+class CrashWorker:
+    """The host's worker; `kill` leaves what it started behind, `start` begins a new one."""
+
+    site: GateSite
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def log(self) -> Path:
+        return self.site.data / "worker.log"
+
+    def start(self) -> None:
+        """Start a worker and wait until it serves its queue; what it recovers first is recovered by then."""
+        command = [sys.executable, "-m", "tests.crash.frozen_worker", "--no-report"]
+        with self.log.open("ab") as log:
+            before = log.tell()
+            self.process = subprocess.Popen(command, env=self.site.environment, cwd=ROOT, stdout=log, stderr=log)
+        wait_until(lambda: b"Listening on" in self.log.read_bytes()[before:] or not self.alive)
+        assert self.alive, self.log.read_text()[-3000:]
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def term(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """TERM, and once more if a run does not end by itself."""
+        for _ in range(2):
+            if self.alive and self.process is not None:
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    self.process.wait(30)
+                except subprocess.TimeoutExpired:
+                    continue
+        if self.alive:
+            self.kill()
+
+
+@dataclass
+class Rig:
+    """Everything of one site that can crash, and the means to stop it at a chosen place."""
+
+    engine: OwnEngine
+    proxy: EngineProxy
+    endpoint: Endpoint
+    places: frozen_worker.Places
+    site: GateSite
+    worker: CrashWorker
+    image_id: str
+
+    def start_run(self) -> str:
+        return self.site.start(ALIAS, TASK)
+
+    def journal(self, run: str) -> Journal:
+        return Journal(self.site.run_folder(run))
+
+    def has_ended(self, run: str) -> bool:
+        return self.site.value(ENDED, run) is not None
+
+    def horse(self, run: str) -> int:
+        """The process that executes the run."""
+        return int(self.site.value("select lease_pid from runs_run where id = ?", run))
+
+    def harness(self, run: str) -> ProcessIdentity | None:
+        """The run's living harness process; None before it is launched and after it ended."""
+        identities = [process.identity for process in self.journal(run).read().processes]
+        return next((one for one in identities if identity_is_alive(one)), None)
+
+    def left_behind(self, run: str, strangers: Sentinels) -> list[str]:
+        """Owned containers, networks and processes of a run that still exist."""
+        api = self.engine.api()
+        filters = {"label": [f"benchsite.run={run}"]}
+        containers = [one["Id"] for one in api.containers(all=True, filters=filters)]
+        networks = [one["Id"] for one in api.networks(filters=filters)]
+        api.close()
+        owner = self.journal(run).read().owner
+        decoys = {process.pid for process in strangers.processes.values()}
+        return [
+            *(f"container {one}" for one in containers if one not in strangers.ids),
+            *(f"network {one}" for one in networks if one not in strangers.ids),
+            *(f"process {pid}" for pid in _processes_of(run, owner) if pid not in decoys),
+        ]
+
+    def executions(self, run: str) -> int:
+        """How often the task was carried out, by what harness and provider left in the run's folder."""
+        trial = self.site.run_folder(run) / "trials" / "1"
+        jobs = [path for path in trial.glob("job/*/") if path.is_dir()]
+        launched = (trial / "observed.jsonl").read_text().count('"launched"') if trial.exists() else 0
+        return max(len(jobs), launched, len(list(trial.parent.glob("*"))) if trial.exists() else 0)
+
+
+def _processes_of(run: str, owner: str) -> Iterator[int]:
+    marks = (f"BENCHSITE_OWNER={owner}".encode(), f"/runs/{run}".encode())
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            seen = (place / "environ").read_bytes() + b"\0" + (place / "cmdline").read_bytes()
+            state = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state not in "ZX" and any(mark in seen for mark in marks):
+            yield int(place.name)
+
+
+@contextmanager
+def crash_rig(**settings: str) -> Iterator[Rig]:
+    """A prepared site with a running worker on an own engine; all of it is gone at the end.
+
+    `settings` are further variables of the site's environment.
+    """
+    images = _locked_images()
+    with ExitStack() as stack:
+        engine = stack.enter_context(own_engine(images.values()))
+        # From here on what this thread starts talks to the own engine's containers.
+        stack.enter_context(engine.network())
+        proxy = EngineProxy(engine.folder / "proxy.sock", engine.socket)
+        stack.callback(proxy.close)
+        endpoint = Endpoint()
+        base_url = stack.enter_context(serving(endpoint, BRIDGE_ADDRESS))
+        places = frozen_worker.Places(engine.folder / "places")
+        site = GateSite(
+            Path(tempfile.mkdtemp(prefix="bs-crash-")),
+            {"DOCKER_HOST": proxy.url, frozen_worker.PLACES: str(places.folder), **settings},
+        )
+        stack.callback(shutil.rmtree, site.data, ignore_errors=True)
+        stack.callback(site.stop_queue)
+        _prepare(site, base_url)
+        worker = CrashWorker(site)
+        stack.callback(worker.stop)
+        worker.start()
+        yield Rig(engine, proxy, endpoint, places, site, worker, images["verifier"])
+
+
+def _locked_images() -> dict[str, str]:
+    lock = json.loads((Path(os.environ["BENCHSITE_ASSETS"]) / "images.json").read_bytes())
+    return {role: str(image["id"]) for role, image in lock["images"].items()}
+
+
+def _prepare(site: GateSite, base_url: str) -> None:
+    site.done("migrate", "-v0")
+    site.done("prepare", "--offline")
+    site.done("worker", "--report")
+    key = site.data / "endpoint-key"
+    key.touch(0o600)
+    key.write_text(KEY + "\n")
+    site.register(record(ALIAS, base_url, str(key)))
+
+
+def gone(identities: Iterable[ProcessIdentity]) -> bool:
+    return not any(identity_is_alive(one) for one in identities)
+
+
+def statuses(document: dict[str, Any]) -> tuple[str, str, str]:
+    """State, verdict and cleanup of a run's document."""
+    return document["state"], document["verdict"], document["cleanup"]

@@ -1,9 +1,14 @@
 """What runs on a worker? Jobs that load nothing but an id and call one function."""
 
 import logging
+import os
 
-from runs.lifecycle import HostBusy
-from runs.models import Run, RunState
+from django.conf import settings
+
+from runs import lifecycle
+from runs.lifecycle import Failure, HostBusy
+from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.ownership import process_identity
 from runs.patience import be_patient
 
 log = logging.getLogger(__name__)
@@ -15,13 +20,39 @@ def run(run_id: str) -> None:
     if not Run.objects.filter(pk=run_id, state=RunState.QUEUED).exists():
         log.info("run %s is not queued; nothing to do", run_id)
         return
-    from runs.engine.execution import execute  # only workers import the engine
-
     be_patient()
     try:
-        execute(run_id)
+        try:
+            from runs.engine.execution import execute  # only workers import the engine
+        except Exception as error:
+            log.exception("run %s: this worker cannot load its engine", run_id)
+            _end_unexecuted(run_id, error)
+        else:
+            execute(run_id)
     except HostBusy:
         log.info("run %s stays queued: this host executes another run", run_id)
+
+
+def _end_unexecuted(run_id: str, error: Exception) -> None:
+    """End a run that this installation can never execute: its job would be put again for ever. Raises HostBusy."""
+    identity = process_identity(os.getpid())
+    if identity is None or not lifecycle.claim(
+        run_id, worker=settings.WORKER_NAME, identity=identity, host=settings.WORKER_HOST
+    ):
+        return
+    why = Failure(
+        stage=Stage.PREFLIGHT,
+        failure_class="harness",
+        code="harness.unexpected",
+        detail=f"{type(error).__name__}: {error}",
+    )
+    lifecycle.close_trials(
+        run_id,
+        bucket=Bucket.ERROR,
+        failure_class="worker_runtime",
+        failure_code="worker_runtime.not_started",
+    )
+    lifecycle.finish(run_id, state=RunState.FAILED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN, failure=why)
 
 
 def clean_up(run_id: str) -> None:

@@ -19,7 +19,7 @@ from evidence.publishing import integrity_held, publish
 from evidence.results import RunFacts, read_run
 from evidence.verdict import suite_verdict
 from runs import lifecycle, runlog
-from runs.containers import EngineError, connect
+from runs.containers import EngineError, engine_call
 from runs.documents.canonical import load_object
 from runs.documents.problems import DocumentError
 from runs.engine.cleanup import CleanupResult, Closed, close, remove_all
@@ -28,6 +28,7 @@ from runs.engine.folder import RunFolder, now
 from runs.engine.gateway import RunGateway, keep_ledger
 from runs.engine.outcomes import resource_states, trial_end
 from runs.engine.salvage import salvage
+from runs.engine.same_engine import connect_same
 from runs.lifecycle import Failure
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
 from runs.ownership import Journal, JournalError
@@ -70,14 +71,14 @@ def conclude(
         return
     journal = Journal(folder.path)
     closed = close(journal, "interrupted" if interrupted else "ended")
-    _keep_what_runs_still_hold(folder, journal, gateway)
-    _close_facts(run_id, folder, interrupted=interrupted)
+    answered = _keep_what_runs_still_hold(folder, journal, gateway)
     run = patiently(Run.objects.filter(pk=run_id).get)
     if run.terminal:
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
         clean_and_mirror(run_id, journal, closed)
         return
     try:
+        _close_facts(run_id, folder, interrupted=interrupted, gateway_closed=answered)
         ingest(run, folder.path, secrets=secrets.values)
     except Exception:
         # Recovery tries again from the folder, which has everything; what is owned does not wait for that.
@@ -103,7 +104,8 @@ def _secrets_of_a_lost_run(run_id: str) -> Secrets:
 
 def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
     """Remove all that the run owns, verify it, and show the journal's entries in the database."""
-    result = remove_all(partial(connect, settings.DOCKER_TIMEOUT_S), journal, closed=closed, data=settings.DATA)
+    engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
+    result = remove_all(engine, journal, closed=closed, data=settings.DATA)
     try:
         lifecycle.mirror_journal(run_id, resource_states(journal.read()))
     except JournalError:
@@ -111,10 +113,13 @@ def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupRe
     return result
 
 
-def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> None:
-    """What only running containers hold: an interrupted trial's logs and the end of the ledger."""
+def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> bool:
+    """What only running containers hold: an interrupted trial's logs and the end of the ledger.
+
+    False when the engine did not give them, so that the ledger may lack its end and nobody tampered with it.
+    """
     try:
-        api = connect(settings.DOCKER_TIMEOUT_S)
+        api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S)
         salvage(api, journal, folder)
         if gateway is not None:
             end = gateway.close(api)
@@ -122,12 +127,15 @@ def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: Run
                 log.warning("the gateway did not end cleanly: %s", end.problem)
         elif (recorded := folder.read_facts().get("gateway")) is not None:
             keep_ledger(api, recorded["container_id"], folder.ledger)
+        with engine_call("ping"):
+            return bool(api.ping())
     except (EngineError, JournalError, OSError) as error:
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
         log.warning("not all of a run's last words could be kept: %s", error)
+        return False
 
 
-def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool) -> None:
+def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_closed: bool) -> None:
     facts = folder.read_facts()
     asked = lifecycle.cancel_requested_at(run_id)
     changes: dict[str, Any] = {
@@ -137,7 +145,7 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool) -> None:
     if asked is not None and facts["cancel_requested_at"] is None:
         changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if facts["gateway"] is not None and not interrupted:
-        changes["gateway"] = {**facts["gateway"], "closed": True}
+        changes["gateway"] = {**facts["gateway"], "closed": gateway_closed}
     folder.update_facts(**changes)
 
 

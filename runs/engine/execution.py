@@ -32,6 +32,7 @@ from runs.engine.narration import Narrator
 from runs.engine.outcomes import resource_states
 from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
 from runs.engine.processes import LaunchFailed
+from runs.engine.same_engine import remember_engine
 from runs.engine.trials import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
@@ -118,6 +119,7 @@ class Execution:
         with self._failing(Stage.PREFLIGHT):
             self._open_folder()
             api = connect(settings.DOCKER_TIMEOUT_S)
+            remember_engine(self.folder.path, api)
             assets = load_assets(settings.ASSETS)
             self._prepare_trials(assets)
             checks = preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)

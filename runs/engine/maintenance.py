@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runs.containers import Engine, EngineError, reconcile
+from runs.engine.same_engine import forget_engine, remember_engine, require_same
 from runs.ownership import Journal, JournalBusy, JournalError
 from runs.ownership_storage import LockBusy, flocked, make_lock
 
@@ -31,6 +32,7 @@ def maintenance(
     with _in_use(directory, wait_s):
         journal = Journal.open_or_create(directory, run_id=f"maintenance-{name}")
         _remove_leftovers(journal, connect)
+        _remember(journal, connect)
         try:
             yield journal
         finally:
@@ -69,11 +71,24 @@ def _in_use(directory: Path, wait_s: float) -> Iterator[None]:
         ) from None
 
 
+def _remember(journal: Journal, connect: Callable[[], Engine]) -> None:
+    """Which engine this use speaks to, unless something is left on the one of an earlier use."""
+    if not all(resource.settled for resource in journal.read().resources):
+        return
+    try:
+        remember_engine(journal.directory, connect())
+    except EngineError:
+        # Its user finds that out as well, and says so.
+        forget_engine(journal.directory)
+
+
 def _remove_leftovers(journal: Journal, connect: Callable[[], Engine]) -> str | None:
     try:
         if all(resource.settled for resource in journal.read().resources):
             return None
-        problem = None if reconcile(connect(), journal).clean else "not_clean"
+        api = connect()
+        require_same(journal.directory, api)
+        problem = None if reconcile(api, journal).clean else "not_clean"
     except (EngineError, JournalError) as error:
         problem = error.code
     if problem is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from runs import lifecycle, queue
 from runs.containers import Engine, connect
 from runs.engine.folder import RunFolder
 from runs.engine.maintenance import tidy
+from runs.engine.same_engine import connect_same
 from runs.hosts import LOST_CODE
 from runs.models import ACTIVE_STATES, TERMINAL_STATES, Cleanup, Run
 from runs.ownership import Journal, JournalError
@@ -193,7 +195,8 @@ def _reconcile_folders(report: RecoveryReport) -> None:
         key, journal = path.parent.name, Journal(path.parent)
         if key in active or key in report.not_clean or _is_settled(journal, report):
             continue
-        result = clean_up(_engine, journal, reason="recovery")
+        engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
+        result = clean_up(engine, journal, reason="recovery")
         (report.cleaned if result.state == "clean" else report.not_clean).append(key)
 
 

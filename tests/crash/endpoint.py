@@ -1,4 +1,4 @@
-"""The scripted endpoint of the crash matrix: it solves the task, counts conversations, and can keep an agent waiting."""
+"""The scripted endpoint of the crash matrix: solves the task, counts conversations, can keep an agent waiting."""
 
 import threading
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from runs.ownership import Stage
+from runs.ownership import Outcome
 from tests.crash.places import POINTS, Point
 from tests.crash.rig import Rig, statuses
 from tests.crash.sentinels import Sentinels, planted
@@ -59,9 +59,10 @@ def carry_out(rig: Rig, cell: Cell) -> Cell:
     try:
         wait_until(lambda: point.is_reached(rig) or rig.has_ended(run), REACH_S)
         assert point.is_reached(rig), f"the run ended before the point: {rig.site.status(run)}"
+        victims = _victims(rig, cell, run)
         runs = rig.site.run_folder(run).parent
         with planted(rig.engine, rig.journal(run).read(), runs, rig.image_id) as strangers:
-            _kill(rig, cell, run)
+            _kill(rig, cell, *victims)
             point.release(rig)
             _start_again(rig, cell, run)
             wait_until(lambda: rig.has_ended(run), END_S)
@@ -81,13 +82,17 @@ def carry_out(rig: Rig, cell: Cell) -> Cell:
     return cell
 
 
-def _kill(rig: Rig, cell: Cell, run: str) -> None:
-    harness, horse = rig.harness(run), rig.horse(run)
-    if cell.point.harness:
-        assert harness is not None, "there is no harness process at this point"
+def _victims(rig: Rig, cell: Cell, run: str) -> tuple[int, int | None]:
+    """The work-horse, and the group of the harness: looked for before its decoys are there."""
+    harness = rig.harness(run)
+    assert (harness is not None) == cell.point.harness, f"the harness at this point: {harness}"
+    return rig.horse(run), harness
+
+
+def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None) -> None:
     match cell.victim:
         case Victim.HARNESS if harness is not None:
-            os.killpg(harness.pgid, signal.SIGKILL)
+            os.killpg(harness, signal.SIGKILL)
         case Victim.HORSE:
             os.kill(horse, signal.SIGKILL)
         case Victim.WORKER:
@@ -97,7 +102,7 @@ def _kill(rig: Rig, cell: Cell, run: str) -> None:
             rig.worker.kill()
             os.kill(horse, signal.SIGKILL)
             if harness is not None:
-                os.killpg(harness.pgid, signal.SIGKILL)
+                os.killpg(harness, signal.SIGKILL)
         case Victim.DAEMON:
             rig.engine.kill()
 
@@ -131,8 +136,8 @@ def _problems(rig: Rig, cell: Cell, run: str, document: dict[str, Any], stranger
     journal = rig.journal(run).read()
     if journal.fence is None:
         yield "no fence"
-    if unsettled := [r for r in journal.resources if r.stage is not Stage.REMOVED and not r.settled]:
-        yield f"not settled in the journal: {unsettled}"
+    if unknown := [r for r in journal.resources if not r.settled and r.outcome is not Outcome.ABSENT]:
+        yield f"not settled in the journal: {unknown}"
     if rig.site.value("select count(*) from runs_run where id = ? and lease_pid is not null", run) != 1:
         yield "its row was changed"
     yield from _untruths(cell, document)

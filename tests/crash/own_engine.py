@@ -19,6 +19,8 @@ from typing import Any
 import docker
 import psutil
 
+from runs.containers import connect
+
 START_BOUND_S = 60.0
 STOP_BOUND_S = 30.0
 CALL_TIMEOUT_S = 60
@@ -164,7 +166,7 @@ def own_engine(image_ids: Iterable[str]) -> Iterator[OwnEngine]:
     engine = OwnEngine.make()
     try:
         engine.start()
-        with _closing(docker.APIClient(version="auto", timeout=CALL_TIMEOUT_S)) as shared:
+        with _closing(connect(CALL_TIMEOUT_S)) as shared:
             engine.load(shared, image_ids)
         yield engine
     finally:

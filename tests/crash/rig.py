@@ -7,22 +7,27 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runs.ownership import Journal, ProcessIdentity, identity_is_alive
+from runs.ownership import Journal
 from tests.crash import frozen_worker
+from tests.crash.command_server import ServedSite
 from tests.crash.endpoint import ALIAS, KEY, Endpoint, serving
 from tests.crash.engine_proxy import EngineProxy
+from tests.crash.own_database import OwnDatabase
 from tests.crash.own_engine import BRIDGE_ADDRESS, OwnEngine, own_engine
 from tests.crash.sentinels import Sentinels
 from tests.engine.plays import record
 from tests.engine.site import ROOT, GateSite, wait_until
 
 TASK = "ledger-totals"
+UNRECORDED_S = 20.0
+BUSY_S = 60.0
+BLOCKED = 3  # exit code of a command that another one keeps waiting
 ENDED = "select ended_at from runs_run where id = ?"
 
 
@@ -85,7 +90,7 @@ class Rig:
     proxy: EngineProxy
     endpoint: Endpoint
     places: frozen_worker.Places
-    site: GateSite
+    site: ServedSite
     worker: CrashWorker
     image_id: str
 
@@ -102,10 +107,10 @@ class Rig:
         """The process that executes the run."""
         return int(self.site.value("select lease_pid from runs_run where id = ?", run))
 
-    def harness(self, run: str) -> ProcessIdentity | None:
-        """The run's living harness process; None before it is launched and after it ended."""
-        identities = [process.identity for process in self.journal(run).read().processes]
-        return next((one for one in identities if identity_is_alive(one)), None)
+    def harness(self, run: str) -> int | None:
+        """The process group of the run's harness, whether it has recorded itself yet or not; None when it ended."""
+        owner = self.journal(run).read().owner
+        return next((pid for pid in _processes_of(run, owner) if os.getpgid(pid) == pid), None)
 
     def left_behind(self, run: str, strangers: Sentinels) -> list[str]:
         """Owned containers, networks and processes of a run that still exist."""
@@ -114,20 +119,32 @@ class Rig:
         containers = [one["Id"] for one in api.containers(all=True, filters=filters)]
         networks = [one["Id"] for one in api.networks(filters=filters)]
         api.close()
-        owner = self.journal(run).read().owner
-        decoys = {process.pid for process in strangers.processes.values()}
         return [
             *(f"container {one}" for one in containers if one not in strangers.ids),
             *(f"network {one}" for one in networks if one not in strangers.ids),
-            *(f"process {pid}" for pid in _processes_of(run, owner) if pid not in decoys),
+            *(f"process {pid}" for pid in self.processes_left(run, strangers)),
         ]
+
+    def processes_left(self, run: str, strangers: Sentinels) -> list[int]:
+        """A harness that never recorded itself ends by itself, once it has loaded what it needs to see the fence."""
+        owner = self.journal(run).read().owner
+        decoys = {process.pid for process in strangers.processes.values()}
+        left: list[int] = []
+
+        def is_over() -> bool:
+            left[:] = [pid for pid in _processes_of(run, owner) if pid not in decoys]
+            return not left
+
+        with suppress(AssertionError):
+            wait_until(is_over, UNRECORDED_S)
+        return left
 
     def executions(self, run: str) -> int:
         """How often the task was carried out, by what harness and provider left in the run's folder."""
-        trial = self.site.run_folder(run) / "trials" / "1"
-        jobs = [path for path in trial.glob("job/*/") if path.is_dir()]
-        launched = (trial / "observed.jsonl").read_text().count('"launched"') if trial.exists() else 0
-        return max(len(jobs), launched, len(list(trial.parent.glob("*"))) if trial.exists() else 0)
+        folder = self.site.run_folder(run)
+        observed = [path.read_text().count('"launched"') for path in folder.glob("trials/*/observed.jsonl")]
+        jobs = [path for path in folder.glob("trials/*/job/*/") if path.is_dir()]
+        return max(sum(observed), len(jobs), len(list(folder.glob("trials/*"))))
 
 
 def _processes_of(run: str, owner: str) -> Iterator[int]:
@@ -143,11 +160,8 @@ def _processes_of(run: str, owner: str) -> Iterator[int]:
 
 
 @contextmanager
-def crash_rig(**settings: str) -> Iterator[Rig]:
-    """A prepared site with a running worker on an own engine; all of it is gone at the end.
-
-    `settings` are further variables of the site's environment.
-    """
+def crash_rig() -> Iterator[Rig]:
+    """A prepared site with a running worker on an own engine; all of it is gone at the end."""
     images = _locked_images()
     with ExitStack() as stack:
         engine = stack.enter_context(own_engine(images.values()))
@@ -155,20 +169,37 @@ def crash_rig(**settings: str) -> Iterator[Rig]:
         stack.enter_context(engine.network())
         proxy = EngineProxy(engine.folder / "proxy.sock", engine.socket)
         stack.callback(proxy.close)
+        yield stack.enter_context(_site_on(engine, proxy, images["verifier"]))
+
+
+@contextmanager
+def with_database(rig: Rig, database: OwnDatabase) -> Iterator[Rig]:
+    """A second site on the rig's engine, whose rows are in `database`."""
+    with _site_on(rig.engine, rig.proxy, rig.image_id, database) as second:
+        yield second
+
+
+@contextmanager
+def _site_on(
+    engine: OwnEngine, proxy: EngineProxy, image_id: str, database: OwnDatabase | None = None
+) -> Iterator[Rig]:
+    with ExitStack() as stack:
         endpoint = Endpoint()
         base_url = stack.enter_context(serving(endpoint, BRIDGE_ADDRESS))
-        places = frozen_worker.Places(engine.folder / "places")
-        site = GateSite(
-            Path(tempfile.mkdtemp(prefix="bs-crash-")),
-            {"DOCKER_HOST": proxy.url, frozen_worker.PLACES: str(places.folder), **settings},
-        )
-        stack.callback(shutil.rmtree, site.data, ignore_errors=True)
+        data = Path(tempfile.mkdtemp(prefix="bs-crash-"))
+        stack.callback(shutil.rmtree, data, ignore_errors=True)
+        places = frozen_worker.Places(data / "places")
+        settings = {"DOCKER_HOST": proxy.url, frozen_worker.PLACES: str(places.folder)}
+        if database is not None:
+            settings["DATABASE_URL"] = database.url
+        site = ServedSite(data, settings, database)
+        stack.callback(site.close)
         stack.callback(site.stop_queue)
         _prepare(site, base_url)
         worker = CrashWorker(site)
         stack.callback(worker.stop)
         worker.start()
-        yield Rig(engine, proxy, endpoint, places, site, worker, images["verifier"])
+        yield Rig(engine, proxy, endpoint, places, site, worker, image_id)
 
 
 def _locked_images() -> dict[str, str]:
@@ -178,16 +209,14 @@ def _locked_images() -> dict[str, str]:
 
 def _prepare(site: GateSite, base_url: str) -> None:
     site.done("migrate", "-v0")
+    # Another test may be preparing from the same assets right now.
+    wait_until(lambda: site.manage("prepare", "--offline").code != BLOCKED, BUSY_S)
     site.done("prepare", "--offline")
     site.done("worker", "--report")
     key = site.data / "endpoint-key"
     key.touch(0o600)
     key.write_text(KEY + "\n")
     site.register(record(ALIAS, base_url, str(key)))
-
-
-def gone(identities: Iterable[ProcessIdentity]) -> bool:
-    return not any(identity_is_alive(one) for one in identities)
 
 
 def statuses(document: dict[str, Any]) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from runs.containers import CleanupReport, EngineError
 from runs.engine import conclusion
 from runs.engine.cleanup import CleanupResult, Closed, close
 from runs.engine.conclusion import Secrets, conclude
+from runs.engine.folder import RunFolder
 from runs.engine.processes import launch
 from runs.models import Cleanup, Run, RunState, Verdict
 from runs.ownership import Journal
@@ -24,6 +25,13 @@ from tests.runs.rows import Process, run_row
 pytestmark = pytest.mark.django_db(transaction=True)
 
 GONE = EngineError("engine_unreachable", "The engine does not answer.", "private")
+
+
+class Engine:
+    """Stands in for an engine that answers."""
+
+    def ping(self) -> bool:
+        return True
 
 
 class Gateway:
@@ -47,7 +55,7 @@ class Ending:
         self._patch = monkeypatch
         self.closed, self.cleaned = Closed(), True
         self._stand_in("close", "fence and stop", lambda *_: self.closed)
-        self._stand_in("connect", "connect", lambda *_: None)
+        self._stand_in("connect_same", "connect", lambda *_: Engine())
         self._stand_in("salvage", "salvage", lambda *_: [])
         self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
         self._stand_in("ingest", "ingest", conclusion.ingest)
@@ -113,7 +121,7 @@ def test_the_end_has_one_order(ending: Ending, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "step", "skipped"),
     [
-        pytest.param("connect", "connect", {"salvage", "close the gateway"}, id="no engine"),
+        pytest.param("connect_same", "connect", {"salvage", "close the gateway"}, id="no engine"),
         pytest.param("salvage", "salvage", {"close the gateway"}, id="no salvage"),
     ],
 )
@@ -217,6 +225,44 @@ def test_fs07_a_fence_that_cannot_be_written_leaves_no_process_running(
     assert closed.problems == ("os_OSError",) and not closed.clean
     assert [report.outcome.gone for report in closed.stopped] == [True]
     assert child.process.wait(5) != 0
+
+
+def test_facts_that_cannot_be_written_now_keep_nothing_alive(ending: Ending, tmp_path: Path) -> None:
+    """A full disk, say: the run is concluded by recovery, as interrupted, and never passes."""
+    run = active(passing_run(), tmp_path)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError):
+        patch.setattr(RunFolder, "update_facts", _full_disk)
+        conclude(run.key, gateway=Gateway(ending.steps))
+    assert ending.steps[-1] == "remove" and not again(run).terminal
+    conclude(run.key, interrupted=True)
+    ended = again(run)
+    assert (ended.state, ended.verdict, ended.count_passed) == (RunState.INTERRUPTED, Verdict.ERROR, 3)
+
+
+def _full_disk(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_ledger_whose_end_a_dead_engine_kept_is_not_called_tampered_with(ending: Ending, tmp_path: Path) -> None:
+    """The engine died before the gateway's closing line was read: the trials are judged by what was written."""
+    case = passing_run()
+    case.ledger.pop()
+    run = active(case, tmp_path)
+    ending.break_("connect_same", "connect", GONE)
+    ending.cleaned = False
+    conclude(run.key, gateway=Gateway(ending.steps))
+    ended = again(run)
+    assert set(ended.trials.values_list("failure_code", flat=True)) == {""}
+    assert (ended.verdict, ended.cleanup) == (Verdict.ERROR, Cleanup.FAILED)
+
+
+def test_a_ledger_without_its_end_is_believed_of_no_run_whose_engine_answered(ending: Ending, tmp_path: Path) -> None:
+    case = passing_run()
+    case.ledger.pop()
+    run = active(case, tmp_path)
+    conclude(run.key, gateway=Gateway(ending.steps))
+    codes = set(again(run).trials.values_list("failure_code", flat=True))
+    assert codes == {"integrity.ledger_broken"}
 
 
 def test_evidence_that_cannot_be_kept_now_keeps_nothing_alive(ending: Ending, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class World:
         self.told: list[str] = []
         stands = {
             "connect": ("engine", type("Api", (), {"close": lambda _: None})()),
+            "remember_engine": ("engine", None),
             "load_assets": ("assets", type("A", (), {"harness": type("H", (), {"python": Path("/none")})()})()),
             "copy_tasks": ("tasks", None),
             "preflight": ("preflight", []),

@@ -45,6 +45,7 @@ class FakeEngine:
     """`resources` maps an id to what inspect answers; `removed` and `started` are what truly happened."""
 
     now: float = 0.0
+    id: str = "the engine"
     late_s: float = 1.0
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     later: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
@@ -103,6 +104,9 @@ class FakeEngine:
 
     def start(self, container: str) -> None:
         self._do("start", container, lambda: self.started.append(container))
+
+    def info(self) -> dict[str, Any]:
+        return {"ID": self.id, "DockerRootDir": "/var/lib/docker"}
 
     def containers(self, *, all: bool = False, filters: dict[str, Any]) -> list[dict[str, Any]]:
         assert all, "a query of ownership sees containers in every state (OW13)"

@@ -72,10 +72,10 @@ def test_a_corrupt_maintenance_journal_is_seen_and_kept(engine: FakeEngine, tmp_
     assert (tmp_path / "w1/journal.json").read_bytes() == b"{"
 
 
-def test_without_leftovers_no_engine_is_asked(tmp_path: Path) -> None:
-    def no_engine() -> Engine:
-        pytest.fail("the engine was asked")
+def test_without_leftovers_tidying_asks_no_engine_and_a_use_needs_none(engine: FakeEngine, tmp_path: Path) -> None:
+    def unreachable() -> Engine:
+        raise EngineError("engine_unreachable", "", "")
 
-    with maintenance(tmp_path / "w1", "w1", no_engine):
+    with maintenance(tmp_path / "w1", "w1", unreachable):
         pass
-    assert tidy(tmp_path, no_engine) == []
+    assert tidy(tmp_path, lambda: pytest.fail("the engine was asked")) == []

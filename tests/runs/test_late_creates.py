@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
-    monkeypatch.setattr("runs.engine.conclusion.connect", lambda _: engine)
+    monkeypatch.setattr("runs.engine.same_engine.connect", lambda _: engine)
     monkeypatch.setattr("runs.engine.recovery.connect", lambda _: engine)
     return engine
 

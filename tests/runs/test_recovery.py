@@ -178,7 +178,7 @@ class TestCleanup:
         with journal.creating(intent) as slot:
             slot.persist("a" * 64)
         journal.record_outcome(intent.nonce, Outcome.REMOVED)
-        monkeypatch.setattr("runs.engine.conclusion.connect", lambda timeout_s: pytest.fail("no engine is needed"))
+        monkeypatch.setattr("runs.engine.same_engine.connect", lambda timeout_s: pytest.fail("no engine is needed"))
         assert recover("local").cleaned == [run.key]
         resource = OwnedResource.objects.get(run=run)
         assert (resource.resource_id, resource.left) == ("a" * 64, False)

@@ -4,6 +4,7 @@ one."""
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -215,3 +216,17 @@ def test_a_live_worker_shows_a_heartbeat(start_worker):
     before = Worker.objects.get(name="local").heartbeat_at
     eventually(lambda: Worker.objects.get(name="local").heartbeat_at != before)
     assert Worker.objects.get(name="local").alive
+
+
+def test_an_installation_that_cannot_load_its_engine_ends_the_run_instead_of_putting_it_for_ever(
+    start_worker, monkeypatch
+):
+    """The import fails before the run could be claimed: nothing was created, and nothing else would ever end it."""
+    monkeypatch.setitem(sys.modules, "runs.engine.execution", None)
+    run = queued()
+    start_worker(burst=True).join(PATIENCE_S)
+    ended = again(run)
+    assert (ended.state, ended.verdict, ended.cleanup) == (RunState.FAILED, "error", "clean")
+    assert ended.failure_code == "harness.unexpected" and "ModuleNotFoundError" in ended.failure_detail
+    assert set(ended.trials.values_list("failure_code", flat=True)) == {"worker_runtime.not_started"}
+    assert queue.put_missing("local") == []

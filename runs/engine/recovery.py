@@ -80,10 +80,11 @@ def recover(
             _recover_run(run, report)
         for run in _unclean_here():
             _clean_again(run, report)
-        for run in _ended_lately():
+        lately = list(_ended_lately())
+        for run in lately:
             _look_again(run, report)
         if every_folder:
-            _reconcile_folders(report)
+            _reconcile_folders(report, looked_at={run.key for run in lately})
             report.problems += tidy(settings.DATA / "maintenance", _engine)
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
@@ -186,14 +187,14 @@ def _look_again(run: Run, report: RecoveryReport) -> None:
         report.not_clean.append(run.key)
 
 
-def _reconcile_folders(report: RecoveryReport) -> None:
+def _reconcile_folders(report: RecoveryReport, *, looked_at: set[str]) -> None:
     """Remove what a journal still names although its run is not active; a run without a row included."""
     from runs.engine.cleanup import clean_up
 
     active = {key.hex for key in Run.objects.filter(state__in=ACTIVE_STATES).values_list("pk", flat=True)}
     for path in sorted((settings.DATA / "runs").glob("*/journal.json")):
         key, journal = path.parent.name, Journal(path.parent)
-        if key in active or key in report.not_clean or _is_settled(journal, report):
+        if key in active or key in looked_at or key in report.not_clean or _is_settled(journal, report):
             continue
         engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
         result = clean_up(engine, journal, reason="recovery")

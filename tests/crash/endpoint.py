@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs.scripted.scripts import ALIAS_PREFIX, Mode, spoken
+from runs.scripted.scripts import ALIAS_PREFIX, Mode, spoken, task_of
 from runs.scripted.server import Answer, ScriptedServer, answer_to
 
 ALIAS = "crash"
@@ -31,8 +31,10 @@ class Endpoint:
         self.released.set()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        said = spoken(request.get("messages") or [])
-        self.begun += said == 0
+        messages = request.get("messages") or []
+        said = spoken(messages)
+        # What a worker asks by itself, whether the endpoint is ready, is no conversation about a task.
+        self.begun += said == 0 and task_of(messages) is not None
         if self.armed and said == WAITS_AT:
             self.armed = False
             self.reached.set()

@@ -16,6 +16,8 @@ from tests.engine.site import wait_until
 
 REACH_S = 90.0
 END_S = 150.0
+LAST = "before the final state"  # by then all was removed and verified
+NOT_CLEAN = 6  # exit code of a command that left something
 
 
 class Victim(StrEnum):
@@ -111,9 +113,20 @@ def _start_again(rig: Rig, cell: Cell, run: str) -> None:
     if cell.victim is Victim.DAEMON:
         # The run ends without an engine; only then somebody starts it again.
         wait_until(lambda: rig.has_ended(run), END_S)
+        if cell.point.name != LAST:
+            cell.problems += _unfounded_claims(rig, run)
         rig.engine.start()
     if not rig.worker.alive:
         rig.worker.start()
+
+
+def _unfounded_claims(rig: Rig, run: str) -> Iterator[str]:
+    """While no engine answers nobody knows what is left, and unknown is not success."""
+    seen = statuses(rig.site.status(run))
+    if seen[1:] != ("error", "failed"):
+        yield f"without an engine it says {seen}"
+    if (code := rig.site.manage("recover", "--json").code) != NOT_CLEAN:
+        yield f"without an engine recovery says {code}"
 
 
 def _make_whole(rig: Rig) -> None:
@@ -167,7 +180,7 @@ def allowed(cell: Cell) -> set[tuple[str, str, str]]:
             return {("interrupted", "error", "clean")}
         case Victim.HARNESS:
             return {("finished", "error", "clean")}
-        case Victim.DAEMON if cell.point.name == "before the final state":
+        case Victim.DAEMON if cell.point.name == LAST:
             # All was removed and verified before the daemon died.
             return {("finished", "passed", "clean")}
         case Victim.DAEMON if "gateway:" in cell.point.name or "network:" in cell.point.name:

@@ -1,4 +1,7 @@
-"""Two runs of which one's id begins the other's: the one is cleaned up, and the other's things and processes stay."""
+"""Two runs of which one's id begins the other's: the one is cleaned up, and the other's things and processes stay.
+
+A journal may have such an id. A run of the site may not, and `work/` is deleted of no other.
+"""
 
 from contextlib import closing
 from pathlib import Path
@@ -41,7 +44,7 @@ def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> No
     first, second = owning(rig, runs, "r1"), owning(rig, runs, "r10")
     decoys = [decoy(runs / "r1"), decoy(runs / "r10")]
     try:
-        assert clean_up(rig.engine.api, first[0], reason="test", data=tmp_path).state == "clean"
+        assert clean_up(rig.engine.api, first[0], reason="test").state == "clean"
         _, container, network, child = second
         with closing(rig.engine.api()) as api:
             assert api.inspect_container(container.id)["State"]["Running"]
@@ -50,11 +53,11 @@ def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> No
             assert api.containers(all=True, filters=of_first) == api.networks(filters=of_first) == []
         assert child.poll() is None and [one.poll() for one in decoys] == [None, None]
         assert not identity_is_alive(first[3].identity)
-        assert (runs / "r10" / "work" / "file").exists() and not (runs / "r1" / "work").exists()
+        assert (runs / "r10" / "work" / "file").exists()
     finally:
         for one in decoys:
             one.kill()
             one.wait()
-        assert clean_up(rig.engine.api, second[0], reason="test", data=tmp_path).state == "clean"
+        assert clean_up(rig.engine.api, second[0], reason="test").state == "clean"
         for owned in (first, second):
             owned[3].process.wait(5)

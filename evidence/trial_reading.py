@@ -100,8 +100,11 @@ def _cancel(context: RunContext, files: TrialFiles) -> Timing:
 
 
 def _interrupted(context: RunContext, files: TrialFiles) -> bool:
-    """A trial whose grade and result were whole before the interruption keeps them (RS01)."""
-    if files.complete:
+    """A trial whose grade and result were whole before the interruption keeps them (RS01).
+
+    Harbor's own result says `CancelledError` when it was stopped on the way there.
+    """
+    if files.complete and files.harbor.exception_type != "CancelledError":
         return False
     open_ended = files.supervision.get("ended_at") is None
     return files.supervision.get("interrupted") is True or (context.interrupted and open_ended)

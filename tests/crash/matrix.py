@@ -162,8 +162,10 @@ def _untruths(cell: Cell, document: dict[str, Any]) -> Iterator[str]:
     if seen not in allowed(cell):
         yield f"it says {seen}, and {' or '.join(map(str, allowed(cell)))} would be true"
     trial = document["trials"][0]
-    may_be_graded = cell.point.done or seen[1] == "passed"
-    if (trial["bucket"], trial["reward"]) not in ({("passed", 1)} if may_be_graded else {("error", None)}):
+    told = (trial["bucket"], trial["reward"])
+    # A reward that was written while the trial was being stopped is shown, and counts for nothing.
+    without_grade = {("error", None)} | ({("error", 1)} if cell.point.name == "mid-verifier" else set())
+    if told not in ({("passed", 1)} if cell.point.done or seen[1] == "passed" else without_grade):
         yield f"its trial says {trial['bucket']}, {trial['code']}, reward {trial['reward']}"
     counts = document["counts"]
     if counts["requested"] != counts["evaluated"] + counts["error"] + counts["cancelled"]:

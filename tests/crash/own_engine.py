@@ -7,6 +7,7 @@ What is to talk to its containers (a worker, an endpoint) is started inside `net
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -153,11 +154,21 @@ class OwnEngine:
     def _answers(self) -> bool:
         if not self.alive:
             raise RuntimeError(f"the engine ended: {self.log.read_text()[-2000:]}")
-        if not self.socket.exists():
+        if not listens(self.socket):
             return False
         with suppress(docker.errors.DockerException, OSError), _closing(self.api()) as api:
             return bool(api.ping())
         return False
+
+
+def listens(path: Path) -> bool:
+    """Whether somebody accepts connections; the engine's client would leave a socket open to find that out."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+        try:
+            one.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 @contextmanager

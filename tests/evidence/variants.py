@@ -469,6 +469,15 @@ STOPPED = [
         "worker_runtime.interrupted",
         both(supervision(interrupted=True), drop("exec", purpose="verifier")),
     ),
+    Variant(
+        "interrupted while it was graded",
+        "worker_runtime.interrupted",
+        both(
+            result(exception_info=exception("CancelledError")),
+            supervision(ended_at=None, mono_ended=None, exit_code=None),
+            run_record(interrupted=True),
+        ),
+    ),
     Variant("killed by a stranger", "worker_runtime.process_lost", supervision(exit_code=None, signal=9)),
     Variant("no exit at all", "worker_runtime.process_lost", supervision(exit_code=None)),
     Variant("never started", "worker_runtime.not_started", never_started),

@@ -26,6 +26,8 @@ DECLARE_HOST_LOST = "runs.declare_host_lost"
 REGISTER_ENDPOINT = "runs.register_endpoint"
 VIEW_AUDIT = "runs.view_auditentry"
 RETAIN = "runs.retain_run"
+# What decides about the parts of a page that keep themselves up to date.
+SEEN_IN_PANELS = (START, CANCEL, CLEAN, READ_PRIVATE)
 
 
 class Role(StrEnum):

@@ -20,5 +20,7 @@ if "BENCHSITE_DATA" not in os.environ:
 from benchsite.settings import *  # noqa: E402, F403
 from benchsite.settings import STATIC_ROOT  # noqa: E402
 
+# Nothing is remembered between two requests of a test; what is meant to be has tests of its own.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a real one takes a second per sign-in
 Path(STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # as collectstatic leaves it; whitenoise warns otherwise

@@ -1,15 +1,25 @@
-"""How does a part of a page keep itself up to date? It says what it has, and is told 304 while that is true."""
+"""How does a part of a page keep itself up to date? It says what it has, and is told 304 while that is true.
+
+Many people may watch one run: what was made for one of them is remembered for a second, in this process, and given to
+everybody who may see the same.
+"""
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
+
+from runs import access
 
 _QUANTUM_S = 5
+_REMEMBERED_S = 1.0
 # A form's token differs in every answer; what is shown does not.
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
 
@@ -29,6 +39,26 @@ def wrapped(request: HttpRequest, inner: str, *, name: str, address: str, every_
     tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
     context = {"name": name, "inner": inner, "tag": tag, "address": address, "every_s": every_s}
     return Panel(render_to_string("parts/live.html", context, request), tag)
+
+
+def remembered(request: HttpRequest, make: Callable[[], Panel]) -> Panel:
+    """The part at this address as it was made less than a second ago for somebody of the same permissions."""
+    seen = [str(access.may(request.user, permission)) for permission in access.SEEN_IN_PANELS]
+    asked = [request.get_full_path(), str("HX-Request" in request.headers), *seen]
+    name = f"panel-{hashlib.sha256('\n'.join(asked).encode()).hexdigest()}"
+    if (known := cache.get(name)) is not None:
+        return Panel(_with_token(request, known[0]), known[1])
+    panel = make()
+    cache.set(name, (str(panel.html), panel.tag), _REMEMBERED_S)
+    return panel
+
+
+def _with_token(request: HttpRequest, html: str) -> SafeString:
+    """A form of the part is this reader's own."""
+    if _TOKEN.search(html) is None:
+        return mark_safe(html)
+    own = f'name="csrfmiddlewaretoken" value="{get_token(request)}"'
+    return mark_safe(_TOKEN.sub(own, html))
 
 
 def answered(request: HttpRequest, panel: Panel) -> HttpResponse:

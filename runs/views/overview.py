@@ -19,7 +19,7 @@ from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import worker_row
-from runs.views.live import Panel, answered, quantised, wrapped
+from runs.views.live import Panel, answered, quantised, remembered, wrapped
 from runs.views.run_list import listed
 from runs.views.workers import busy_workers
 
@@ -49,7 +49,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 def overview_live(request: HttpRequest) -> HttpResponse:
     """What needs somebody and what runs now, alone: 304 while the reader has it already."""
     access.require(request.user, access.VIEW)
-    return answered(request, _live(request, busy_workers()))
+    return answered(request, remembered(request, lambda: _live(request, busy_workers())))
 
 
 def _live(request: HttpRequest, workers: list[Worker]) -> Panel:

@@ -12,7 +12,7 @@ from runs import access
 from runs.models import AuditEntry, Run
 from runs.presenting import run_head, specs
 from runs.views import run_panels
-from runs.views.live import answered
+from runs.views.live import answered, remembered
 
 _AUDIT_SHOWN = 12
 
@@ -37,10 +37,11 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 def run_panel(request: HttpRequest, key: UUID, name: str) -> HttpResponse:
     """One panel on its own: 304 when the reader has it already, and no further polling once the run has ended."""
-    run = access.run_or_404(request.user, key)
+    access.require(request.user, access.VIEW)
     if name not in run_panels.NAMES:
         raise Http404("No such panel.")
-    return answered(request, run_panels.panel(request, run, name))
+    made = remembered(request, lambda: run_panels.panel(request, access.run_or_404(request.user, key), name))
+    return answered(request, made)
 
 
 def _review(run: Run) -> str:

@@ -126,12 +126,14 @@ def _done(environment: dict[str, str], *arguments: str) -> str:
 @contextmanager
 def _worker(environment: dict[str, str], folder: Path) -> Iterator[None]:
     command = [sys.executable, str(ROOT / "manage.py"), "worker", "--no-report"]
-    with (folder / "worker.log").open("wb") as log:
-        with subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process:
-            try:
-                yield
-            finally:
-                process.terminate()
+    with (
+        (folder / "worker.log").open("wb") as log,
+        subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def _start(site: Loaded) -> str:
@@ -203,7 +205,7 @@ def _watch(port: int, cookies: str, current: list[str], seen: Seen, over: thread
             _status_code, text, _tag = _ask(link, f"/runs/{run}/", cookies, seen, "opened pages")
             tags = dict.fromkeys(PANELS.findall(text), "")
         for path in tags:
-            status, _text, tag = _ask(link, path, cookies, seen, "polled panels", tags[path])
+            _status, _text, tag = _ask(link, path, cookies, seen, "polled panels", tags[path])
             tags[path] = tag or tags[path]
         over.wait(max(0.0, POLL_EVERY_S - (time.monotonic() - began)))
     link.close()

@@ -2,10 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -225,6 +228,53 @@ def test_a_graded_trial_changes_verdict_and_trials(site: Site, browse: Browser) 
     changed = [name for name in NAMES if panel(client, run, name, tags[name]).status_code == 200]
     assert {"verdict", "trials"} <= set(changed)
     assert "log" not in changed
+
+
+@pytest.fixture
+def remembering(settings: Any) -> Iterator[None]:
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    yield
+    cache.clear()
+
+
+def test_a_panel_is_made_once_a_second_for_all_who_may_see_the_same(
+    site: Site, browse: Browser, remembering: None, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = make_run(site, "running")
+    with time_machine.travel(timezone.now(), tick=False) as clock:
+        first = panel(browse("operator"), run, "trials")
+        Trial.objects.filter(run=run, ordinal=1).update(task_name="renamed-meanwhile")
+        second, client = panel(browse("other_operator"), run, "trials"), browse("other_operator")
+        assert (second["ETag"], second.content) == (first["ETag"], first.content)
+        assert panel(client, run, "trials", first["ETag"]).status_code == 304
+        with django_assert_num_queries(4):  # session, person, and two for their permissions
+            panel(client, run, "trials", first["ETag"])
+        clock.shift(1.1)
+        assert b"renamed-meanwhile" in panel(client, run, "trials", first["ETag"]).content
+
+
+@pytest.mark.parametrize("name", ["verdict", "trials", "log", "owned"])
+def test_a_remembered_panel_never_shows_more_than_a_reader_may_see(
+    site: Site, browse: Browser, remembering: None, name: str
+) -> None:
+    run = make_run(site, "running")
+    append_log(run.pk, [Line(source="engine", text="a private line")])
+    panel(browse("operator"), run, name)
+    shown = panel(browse("viewer"), run, name).content.decode()
+    assert "a private line" not in shown and "csrfmiddlewaretoken" not in shown
+    resource = run.resources.exclude(resource_id="").first()
+    assert resource is not None and resource.resource_id not in shown
+    assert browse("anonymous").get(f"/runs/{run.key}/live/{name}/").status_code == 302
+
+
+def test_a_remembered_form_carries_the_readers_own_token(site: Site, browse: Browser, remembering: None) -> None:
+    run, tokens = make_run(site, "running"), []
+    for who in ("operator", "other_operator"):
+        client = browse(who)
+        client.get(f"/runs/{run.key}/")
+        text = panel(client, run, "owned").content.decode()
+        tokens += re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', text)
+    assert len(tokens) == 2 and tokens[0] != tokens[1]
 
 
 def test_a_panel_of_no_such_name_is_not_found(site: Site, browse: Browser) -> None:

@@ -102,9 +102,8 @@ def _plant_resources(api: docker.APIClient, found: Sentinels, journal: JournalDo
 
 def _container(api: docker.APIClient, image_id: str, name: str | None, labels: dict[str, str]) -> str:
     config = {"Image": image_id, "Cmd": ["sleep", "infinity"], "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
-    one = str(api.create_container_from_config(config, name=name)["Id"])
-    api.start(one)
-    return one
+    # Not started: the run is held meanwhile, and its own calls have limits.
+    return str(api.create_container_from_config(config, name=name)["Id"])
 
 
 def _empty_archive() -> bytes:

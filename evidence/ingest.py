@@ -92,6 +92,8 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
         redactions=read_redactions(folder),
     )
     work.report.secrets_too_short = work.scrubber.too_short
+    # An earlier ingest of this run that died, or found the disk full, may have stored a file and written no row.
+    store.forget_unregistered(run, {artifact.stored for artifact in work.known.values()})
     for entry in _entries(work):
         _keep(work, entry)
     if work.redactions:

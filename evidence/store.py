@@ -1,7 +1,7 @@
 """How is evidence kept and read again? In the default storage, hashed while written and while read."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Protocol
 
@@ -9,6 +9,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from evidence.models import Artifact
+from runs.models import Run
 
 CHUNK = 1024 * 1024
 
@@ -61,6 +62,21 @@ def save(artifact: Artifact, content: IO[bytes]) -> None:
     content.seek(0)
     artifact.size, artifact.sha256 = hashing.size, hashing.sha256
     artifact.stored = default_storage.save(f"{artifact.run.key}/{artifact.key}", File(content))
+
+
+def forget_unregistered(run: Run, registered: Collection[str]) -> int:
+    """Remove what the storage holds of a run and no row names: a process that died between the two left it there.
+
+    ``registered`` are the names in use. A storage that cannot list keeps everything. Returns how many were removed.
+    """
+    try:
+        _folders, names = default_storage.listdir(run.key)
+    except (FileNotFoundError, NotImplementedError):
+        return 0
+    left = [stored for name in names if (stored := f"{run.key}/{name}") not in registered]
+    for stored in left:
+        default_storage.delete(stored)
+    return len(left)
 
 
 def delete(artifact: Artifact) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from runs.documents.packaged import PACKAGED, read_bundle
 from runs.documents.problems import raise_if, refuse
 from runs.images.recipes import recipe_identities
 from runs.models import BundleStatus, Profile, TaskBundle
+from runs.scratch import scratch
 
 PACKAGED_REVIEWER = "benchsite"
 PACKAGED_NOTE = "Reviewed with the release that packages it."
@@ -79,10 +79,11 @@ def _copy(folder: Path, bundle: LoadedBundle, data: Path) -> Path:
     target = data / "bundles" / bundle.manifest.name / str(bundle.manifest.revision)
     if not target.exists():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".importing-", dir=target.parent))
-        shutil.copytree(folder, partial, symlinks=True, dirs_exist_ok=True)
-        with suppress(OSError):  # somebody else was first; the check below tells whether it is the same
-            partial.rename(target)
-        shutil.rmtree(partial, ignore_errors=True)
+        with scratch(data, "import") as place:
+            copy = place / target.name
+            copy.mkdir(mode=0o700)
+            shutil.copytree(folder, copy, symlinks=True, dirs_exist_ok=True)
+            with suppress(OSError):  # somebody else was first; the check below tells whether it is the same
+                copy.rename(target)
     raise_if(verify_bundle(target, bundle))
     return target

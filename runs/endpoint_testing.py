@@ -25,6 +25,7 @@ from runs.refusals import Refusal
 log = logging.getLogger(__name__)
 
 _NOT_TAKEN_UP = "The worker did not make it in time. Is it running, and is it carrying out a long run? Ask again."
+_INTERRUPTED = "The worker's process ended while it was made. Ask again."
 _NO_QUEUE = "The queue could not be reached. Start Redis, and ask again."
 
 
@@ -91,6 +92,14 @@ def not_made(test_id: UUID, code: str, sentence: str) -> bool:
     """Say why a test could not be made."""
     tests = EndpointTest.objects.filter(pk=test_id)
     return _close(tests, outcome=ConnectionOutcome.NOT_MADE, failure_code=code[:64], failure=sentence[:500])
+
+
+def close_lost(worker: str) -> bool:
+    """Say of this worker's tests that are being made that they were not: it starts, or whoever made one is gone."""
+    tests = EndpointTest.objects.filter(worker__name=worker, state=ConnectionState.RUNNING)
+    return _close(
+        tests, outcome=ConnectionOutcome.NOT_MADE, failure_code="endpoint_test.interrupted", failure=_INTERRUPTED
+    )
 
 
 def outcome_of(checks: list[Check]) -> ConnectionOutcome:

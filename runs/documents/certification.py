@@ -60,15 +60,21 @@ class Case:
 
 
 def certify(
-    folder: Path, bundle: LoadedBundle, grader: Grader, *, on_case: Callable[[str, str, bool], None] = lambda *_: None
+    folder: Path,
+    bundle: LoadedBundle,
+    grader: Grader,
+    *,
+    scratch: Path | None = None,
+    on_case: Callable[[str, str, bool], None] = lambda *_: None,
 ) -> JsonObject:
     """Try every case of every task; the record, with `passed` only if every one came out as it must.
 
-    `folder` is the bundle's; `on_case(task, case, passed)` tells of progress. Raises DocumentError when the
+    `folder` is the bundle's; answers lie below `scratch` while they are graded; `on_case(task, case, passed)` tells of
+    progress. Raises DocumentError when the
     folder is not the manifest's, or a task has no solution or no wrong answer to try.
     """
     raise_if(verify_bundle(folder, bundle))
-    tasks: list[Json] = [_certify_task(folder, name, grader, on_case) for name in bundle.task_names]
+    tasks: list[Json] = [_certify_task(folder, name, grader, scratch, on_case) for name in bundle.task_names]
     return {
         "schema": SCHEMA,
         "bundle": bundle.manifest.name,
@@ -110,7 +116,7 @@ def check_record(record: JsonObject, bundle: LoadedBundle) -> None:
         raise refuse("certification.not_in_containers", "the certification was not made in the bundle's own containers")
 
 
-def cases_of(bundle_folder: Path, task: str, grader: Grader) -> Iterator[Case]:
+def cases_of(bundle_folder: Path, task: str, grader: Grader, scratch: Path | None = None) -> Iterator[Case]:
     """Every case of one task; raises DocumentError when a reference script is missing."""
     scripts = bundle_folder / "certification" / task
     folder = bundle_folder / "tasks" / task
@@ -126,22 +132,24 @@ def cases_of(bundle_folder: Path, task: str, grader: Grader) -> Iterator[Case]:
         yield Case(f"forged: {forgery.name}", 0, worked(wrong[0], forgery))
     for planting in hostile_outputs():
         yield Case(f"hostile: {planting.name}", 0, planting.plant)
-    for answer in _answers(grader, folder, solution):
+    for answer in _answers(grader, folder, solution, scratch):
         for planting in hostile_answers(answer):
             yield Case(f"hostile: {planting.name}", 0, worked(solution, _replacing(answer, planting)))
 
 
-def _certify_task(folder: Path, task: str, grader: Grader, on_case: Callable[[str, str, bool], None]) -> JsonObject:
+def _certify_task(
+    folder: Path, task: str, grader: Grader, scratch: Path | None, on_case: Callable[[str, str, bool], None]
+) -> JsonObject:
     results: list[JsonObject] = []
-    for case in cases_of(folder, task, grader):
-        results.append(_try(folder / "tasks" / task, case, grader))
+    for case in cases_of(folder, task, grader, scratch):
+        results.append(_try(folder / "tasks" / task, case, grader, scratch))
         on_case(task, case.name, results[-1]["passed"] is True)
     return {"name": task, "passed": all(result["passed"] is True for result in results), "cases": [*results]}
 
 
-def _try(task: Path, case: Case, grader: Grader) -> JsonObject:
-    first = _grade_once(task, case, grader)
-    same = not case.repeated or _grade_once(task, case, grader) == first
+def _try(task: Path, case: Case, grader: Grader, scratch: Path | None) -> JsonObject:
+    first = _grade_once(task, case, grader, scratch)
+    same = not case.repeated or _grade_once(task, case, grader, scratch) == first
     return {
         "name": case.name,
         "expected": case.expected,
@@ -153,8 +161,8 @@ def _try(task: Path, case: Case, grader: Grader) -> JsonObject:
     }
 
 
-def _grade_once(task: Path, case: Case, grader: Grader) -> GradeResult:
-    with tempfile.TemporaryDirectory(prefix="certify-") as name:
+def _grade_once(task: Path, case: Case, grader: Grader, scratch: Path | None) -> GradeResult:
+    with tempfile.TemporaryDirectory(prefix="certify-", dir=scratch) as name:
         case.prepare(Path(name))
         return grader.grade(task, Path(name))
 
@@ -183,9 +191,9 @@ def _reference_scripts(scripts: Path) -> tuple[Path, list[Path]]:
     return solution, wrong
 
 
-def _answers(grader: Grader, task: Path, solution: Path) -> list[str]:
+def _answers(grader: Grader, task: Path, solution: Path, scratch: Path | None) -> list[str]:
     """The files that the solution leaves, relative to the output folder; the first three of a whole tree."""
-    with tempfile.TemporaryDirectory(prefix="certify-") as name:
+    with tempfile.TemporaryDirectory(prefix="certify-", dir=scratch) as name:
         grader.work(task, solution, Path(name))
         output = Path(name) / OUTPUT
         return sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file())[:3]

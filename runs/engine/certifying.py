@@ -29,6 +29,7 @@ from runs.engine.assets.image_lock import ImageLock, verify_image
 from runs.engine.maintenance import maintenance
 from runs.images.recipes import ImageRole
 from runs.ownership import Journal, Role
+from runs.scratch import scratch
 
 PROGRAM = Path(__file__).with_name("certify_inside.py")
 # As in a run.
@@ -53,8 +54,12 @@ def certify_in_containers(folder: Path, *, on_case: Callable[[str, str, bool], N
     images = load_assets(settings.ASSETS).images
     api = connect(WORK_S + MARGIN_S)
     _check_images(api, bundle, images)
-    with maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal:
-        return certify(folder, bundle, ContainerGrader(api, journal, bundle, images), on_case=on_case)
+    with (
+        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal,
+        scratch(settings.DATA, "certify") as place,
+    ):
+        grader = ContainerGrader(api, journal, bundle, images)
+        return certify(folder, bundle, grader, scratch=place, on_case=on_case)
 
 
 def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock) -> None:

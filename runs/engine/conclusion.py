@@ -24,7 +24,7 @@ from runs.documents.canonical import load_object
 from runs.documents.problems import DocumentError
 from runs.engine.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.credentials import CredentialError, read_credential
-from runs.engine.folder import RunFolder, now
+from runs.engine.folder import FactsDamaged, RunFolder, now
 from runs.engine.gateway import RunGateway, keep_ledger
 from runs.engine.outcomes import resource_states, trial_end
 from runs.engine.salvage import salvage
@@ -66,10 +66,10 @@ def conclude(
     secrets = secrets or _secrets_of_a_lost_run(run_id)
     folder = RunFolder.of(settings.DATA, run_id)
     lifecycle.enter_stage(run_id, Stage.INGEST)
-    if not folder.facts.exists() or not (folder.path / "journal.json").exists():
+    journal = Journal(folder.path)
+    if not (folder.path / "journal.json").exists() or (not folder.facts.exists() and _recorded_nothing(journal)):
         _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
         return
-    journal = Journal(folder.path)
     closed = close(journal, "interrupted" if interrupted else "ended")
     answered = _keep_what_runs_still_hold(folder, journal, gateway)
     run = patiently(Run.objects.filter(pk=run_id).get)
@@ -102,6 +102,15 @@ def _secrets_of_a_lost_run(run_id: str) -> Secrets:
     return secrets
 
 
+def _recorded_nothing(journal: Journal) -> bool:
+    """A run that died before its record was written owns nothing; one that lost its record may."""
+    try:
+        document = journal.read()
+    except JournalError:
+        return False
+    return not document.resources and not document.processes
+
+
 def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
     """Remove all that the run owns, verify it, and show the journal's entries in the database."""
     engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
@@ -129,22 +138,27 @@ def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: Run
             keep_ledger(api, recorded["container_id"], folder.ledger)
         with engine_call("ping"):
             return bool(api.ping())
-    except (EngineError, JournalError, OSError) as error:
+    except (EngineError, JournalError, FactsDamaged, OSError) as error:
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
         log.warning("not all of a run's last words could be kept: %s", error)
         return False
 
 
 def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_closed: bool) -> None:
-    facts = folder.read_facts()
+    try:
+        facts = folder.read_facts()
+    except (FileNotFoundError, FactsDamaged) as error:
+        # It stays as it is: the checks of the run say that its record cannot be read. The run has to end all the same.
+        log.warning("run %s: its own record cannot be read: %s", run_id, type(error).__name__)
+        return
     asked = lifecycle.cancel_requested_at(run_id)
     changes: dict[str, Any] = {
-        "ended_at": facts["ended_at"] or now(),
-        "interrupted": facts["interrupted"] or interrupted,
+        "ended_at": facts.get("ended_at") or now(),
+        "interrupted": facts.get("interrupted") or interrupted,
     }
-    if asked is not None and facts["cancel_requested_at"] is None:
+    if asked is not None and facts.get("cancel_requested_at") is None:
         changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if facts["gateway"] is not None and not interrupted:
+    if facts.get("gateway") is not None and not interrupted:
         changes["gateway"] = {**facts["gateway"], "closed": gateway_closed}
     folder.update_facts(**changes)
 

@@ -5,10 +5,8 @@ are gone when the test is over.
 """
 
 import logging
-import tempfile
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 from django.conf import settings
 
@@ -23,6 +21,7 @@ from runs.engine.gateway import GatewayError, GatewayPlan, open_networks, start_
 from runs.engine.maintenance import maintenance
 from runs.models import EndpointTest
 from runs.ownership import JournalError
+from runs.scratch import scratch
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +56,13 @@ def _ask(test: EndpointTest) -> Asked:
     with (
         closing(reach()) as api,
         maintenance(directory, settings.WORKER_NAME, reach) as journal,
-        tempfile.TemporaryDirectory(prefix="connection-", dir=directory) as scratch,
+        scratch(settings.DATA, "connection") as place,
     ):
         for problem in verify_images(api, assets.images):
             raise AssetError(problem.code, problem.sentence, problem.detail)
         plan = _plan(record, assets)
         networks = open_networks(api, journal)
-        gateway = start_gateway(api, journal, networks, plan, credential, Path(scratch) / "ledger.jsonl")
+        gateway = start_gateway(api, journal, networks, plan, credential, place / "ledger.jsonl")
         try:
             return ask_endpoint(
                 api,

@@ -25,7 +25,7 @@ from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.conclusion import Secrets, conclude
 from runs.engine.credentials import CredentialError, read_credential
 from runs.engine.egress import prove_egress
-from runs.engine.folder import RUN_FACTS_SCHEMA, RunFolder, now, write_bytes, write_document
+from runs.engine.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
 from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, readiness_trial, start_gateway
 from runs.engine.harbor_config import LimitsDoNotFit, write_trial_files
 from runs.engine.narration import Narrator
@@ -328,7 +328,7 @@ class Execution:
         self.narrator.say(failure.sentence)
         if self.folder.facts.exists():
             # A full disk may be the very failure; the end is told of it all the same.
-            with suppress(OSError):
+            with suppress(OSError, FactsDamaged):
                 self.folder.update_facts(failure=failure.document)
 
 

@@ -24,6 +24,10 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+class FactsDamaged(ValueError):
+    """A run's own record holds something else than what was written. It is kept as it is, and judged as unreadable."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The paths of one run's directory; makes and replaces files in it, deletes nothing."""
@@ -69,7 +73,13 @@ class RunFolder:
         return path
 
     def read_facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = json.loads(self.facts.read_bytes())
+        """Raises OSError, and FactsDamaged when they are not what was written here."""
+        try:
+            facts = json.loads(self.facts.read_bytes())
+        except ValueError as error:
+            raise FactsDamaged(str(error)) from error
+        if not isinstance(facts, dict) or facts.get("schema") != RUN_FACTS_SCHEMA:
+            raise FactsDamaged("another schema")
         return facts
 
     def update_facts(self, **changes: Any) -> None:

@@ -26,6 +26,7 @@ from runs.hosts import LOST_CODE
 from runs.models import ACTIVE_STATES, TERMINAL_STATES, Cleanup, Run
 from runs.ownership import Journal, JournalError
 from runs.ownership_processes import DEAD_STATES, boot_id, process_stat
+from runs.scratch import sweep
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,9 @@ def recover(
             _look_again(run, report)
         if every_folder:
             _reconcile_folders(report, looked_at={run.key for run in lately})
-            report.problems += tidy(settings.DATA / "maintenance", _engine)
+        # Each pass: a command that was killed beside a worker that lives must not leave its container until a restart.
+        report.problems += tidy(settings.DATA / "maintenance", _engine)
+        report.problems += _sweep_scratch()
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
     except RedisError as error:
@@ -207,6 +210,14 @@ def _is_settled(journal: Journal, report: RecoveryReport) -> bool:
     except JournalError as error:
         report.problems.append(f"the journal of {journal.directory.name} cannot be read: {error.code}")
         return True
+
+
+def _sweep_scratch() -> list[str]:
+    try:
+        sweep(settings.DATA)
+    except OSError as error:
+        return [f"what killed commands left in the scratch folder could not be removed: {type(error).__name__}"]
+    return []
 
 
 def _reconcile(run: Run, folder: RunFolder) -> Cleanup:

@@ -26,7 +26,7 @@ from rq.executions import Execution
 from rq.job import Job
 
 from benchsite import embedded_redis, logs
-from runs import hosts, locks, queue
+from runs import endpoint_testing, hosts, locks, queue
 from runs.engine import recovery
 from runs.models import Worker
 from runs.ownership import process_identity
@@ -83,6 +83,8 @@ class HostWorker(RqWorker):
             finally:
                 if job.id.startswith("run-"):
                     recovery.recover_run(job.id.removeprefix("run-"))
+                else:
+                    endpoint_testing.close_lost(settings.WORKER_NAME)  # whoever carried the job out has ended
                 connections.close_all()
 
     def _wait_for_redis(self) -> None:
@@ -120,6 +122,7 @@ def serve(name: str, *, burst: bool = False, report: bool = True) -> None:
         register(name)
         if report:
             report_capabilities(name)
+        endpoint_testing.close_lost(name)
         hosts.back_in_service(name)
         recovery.recover(name, every_folder=True)
         _serve(name, burst=burst)

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from runs.refusals import BadInput
@@ -12,27 +12,42 @@ from runs.refusals import BadInput
 def write_new(target: Path, pieces: Iterable[bytes]) -> None:
     """Write ``pieces`` to ``target``, which must not exist, with mode 0600.
 
-    Raises BadInput ``input.no_target``; whatever ``pieces`` raises goes on, and then nothing stays behind.
+    Raises BadInput ``input.no_target``; whatever ``pieces`` raises goes on, and then nothing stays behind. Where the
+    file system can make a file without a name, nothing stays of a command that is killed either.
     """
     if os.path.lexists(target):
         raise _refused(target, "it exists already; name another file")
-    descriptor, temporary = _beside(target)
+    with ExitStack() as stack:
+        descriptor, name = _beside(target, stack)
+        for piece in pieces:
+            _write(descriptor, piece, target)
+        _name(name, target)
+
+
+def _beside(target: Path, stack: ExitStack) -> tuple[int, str]:
+    """(descriptor, the name under which it can be linked)."""
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            for piece in pieces:
-                _write(file.fileno(), piece, target)
-        _name(temporary, target)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _beside(target: Path) -> tuple[int, Path]:
+        descriptor = _nameless(target.parent)
+        stack.callback(os.close, descriptor)
+        return descriptor, f"/proc/self/fd/{descriptor}"
+    except OSError:  # this file system, or its kernel, cannot
+        pass
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".benchsite-", suffix=".new")
     except OSError as error:
         raise _refused(target, error.strerror) from error
-    return descriptor, Path(name)
+    stack.callback(os.close, descriptor)
+    stack.callback(_unlink, name)
+    return descriptor, name
+
+
+def _nameless(folder: Path) -> int:
+    return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+
+
+def _unlink(name: str) -> None:
+    with suppress(OSError):
+        Path(name).unlink()
 
 
 def _write(descriptor: int, piece: bytes, target: Path) -> None:
@@ -45,12 +60,16 @@ def _write(descriptor: int, piece: bytes, target: Path) -> None:
         raise _refused(target, error.strerror) from error
 
 
-def _name(temporary: Path, target: Path) -> None:
+def _name(source: str, target: Path) -> None:
     """Give the whole file its name; a link fails where somebody else was faster."""
+    folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY)
     try:
-        os.link(temporary, target)
+        # Only with a folder's descriptor does Python follow the link in /proc to the file itself.
+        os.link(source, target.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
     except OSError as error:
         raise _refused(target, error.strerror) from error
+    finally:
+        os.close(folder)
 
 
 def _refused(target: Path, why: str | None) -> BadInput:

@@ -273,3 +273,29 @@ def test_evidence_that_cannot_be_kept_now_keeps_nothing_alive(ending: Ending, tm
         conclude(run.key)
     assert ending.steps[-2:] == ["ingest", "remove"]
     assert again(run).state not in ("finished", "failed", "interrupted")
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b'{"schema": "other"}', b'{"gar'])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_run_whose_own_record_is_damaged_ends_and_never_passes(
+    ending: Ending, tmp_path: Path, content: bytes, lost: bool
+) -> None:
+    """It would be concluded again for ever otherwise, keep its host busy, and leave its containers running."""
+    run = active(passing_run(), tmp_path)
+    record = RunFolder.of(settings.DATA, run.key).facts
+    record.write_bytes(content)
+    conclude(run.key, interrupted=lost)
+    ended = again(run)
+    assert "remove" in ending.steps and record.read_bytes() == content
+    assert (ended.state, ended.verdict) == (RunState.INTERRUPTED if lost else RunState.FINISHED, Verdict.ERROR)
+    assert ended.count_passed == 0 and ended.count_error == ended.count_requested
+
+
+def test_a_run_whose_own_record_is_gone_is_cleaned_by_its_journal(ending: Ending, tmp_path: Path) -> None:
+    run = active(passing_run(), tmp_path)
+    RunFolder.of(settings.DATA, run.key).facts.unlink()
+    ending.cleaned = False
+    conclude(run.key, interrupted=True)
+    ended = again(run)
+    assert "fence and stop" in ending.steps and "remove" in ending.steps
+    assert (ended.state, ended.verdict, ended.cleanup) == (RunState.INTERRUPTED, Verdict.ERROR, Cleanup.FAILED)

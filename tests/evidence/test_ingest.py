@@ -410,3 +410,19 @@ def test_an_audit_names_what_differs(tmp_path: Path, what: str) -> None:
         "count": set(),
     }[what]
     assert expected <= words and (report.clean == (what == "count"))
+
+
+def test_a_stored_file_that_no_row_names_goes_with_the_next_ingest_of_its_run(tmp_path: Path) -> None:
+    """The process died, or its disk was full, between the storage and the register."""
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    stored_before = {artifact.stored for artifact in rows(run).values() if artifact.stored}
+    left = tmp_path / "stored" / run.key / "left-by-one-that-died"
+    left.write_bytes(b"private")
+    elsewhere = tmp_path / "stored" / ("0" * 32) / "other"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes(b"of another run")
+    ingest(run, folder)
+    assert not left.exists() and elsewhere.exists()
+    assert {artifact.stored for artifact in rows(run).values() if artifact.stored} == stored_before
+    assert all((tmp_path / "stored" / name).exists() for name in stored_before)

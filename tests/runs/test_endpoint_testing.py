@@ -204,3 +204,17 @@ class TestCommand:
         unknown, missing = command("endpoint", "test", "nonesuch"), command("endpoint", "show")
         assert (unknown.code, missing.code) == (2, 2)
         assert "nonesuch" in unknown.err and "manage.py endpoint list" in missing.err
+
+
+def test_a_test_whose_maker_is_gone_says_so_and_may_be_asked_for_again(site, asked, django_capture_on_commit_callbacks):
+    assert claim(asked.pk.hex, worker="local") is not None
+    assert not endpoint_testing.close_lost("another") and endpoint_testing.close_lost("local")
+    test = again(asked)
+    assert (test.state, test.outcome, test.failure_code) == ("done", "not_made", "endpoint_test.interrupted")
+    assert not finish(test, READY, seconds=1.0)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert request_test(user=site.operator, endpoint=site.endpoint, worker=site.worker)[1]
+
+
+def test_a_test_that_still_waits_is_not_closed_with_those_that_were_being_made(asked):
+    assert not endpoint_testing.close_lost("local") and not again(asked).done

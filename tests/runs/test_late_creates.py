@@ -62,3 +62,15 @@ def test_a_forgotten_probe_of_the_worker_goes_at_its_start(engine: FakeEngine) -
     left = engine.place("container", journal.intend(Role.PROBE).labels)
     assert recover("local", every_folder=True).clean
     assert engine.removed == [left]
+
+
+def test_what_a_killed_command_left_goes_while_the_worker_lives(engine: FakeEngine) -> None:
+    """A certification that was killed, say: its container must not wait for the worker's next start."""
+    directory = settings.DATA / "maintenance" / "certification"
+    directory.mkdir(parents=True)
+    journal = Journal.create(directory, run_id="maintenance-certification")
+    left = engine.place("container", journal.intend(Role.VERIFIER).labels)
+    abandoned = settings.DATA / "scratch" / "certify-left"
+    abandoned.mkdir(parents=True)
+    assert recover("local").clean
+    assert engine.removed == [left] and not abandoned.exists()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
@@ -11,6 +12,7 @@ from evidence.auditing import Difference, audit
 from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import Run
+from runs.scratch import scratch
 
 SCHEMA = "benchsite.audit/v1"
 
@@ -27,7 +29,8 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)
         run = run_by_key(options["run"])
-        report = audit(run, replay=self._replay if options["replay_verifier"] else None)
+        with scratch(settings.DATA, "audit") as place:
+            report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)
         self.output.table(
             ("difference", "where", "expected", "found"),
             [[found.what, found.where, found.expected, found.found] for found in report.differences]

@@ -57,7 +57,7 @@ class Command(SiteCommand):
         except (Refusal, WorkRefused) as error:
             self.output.complain(f"run {planned.run.key}: {error.sentence}")
         except OSError as error:
-            self.output.complain(f"run {planned.run.key}: {error.strerror}; nothing of it was changed, try again")
+            self.output.complain(f"run {planned.run.key}: {error.strerror}; not all of it was removed, try again")
         return Expiry(planned.run, 0, 0, 0, folder=False), 1
 
     def _folder_here(self, key: str) -> bool:

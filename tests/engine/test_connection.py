@@ -134,5 +134,5 @@ def test_nothing_of_a_test_stays_and_its_credential_is_nowhere(tested: Connectin
     with closing(connect(30)) as api:
         filters = {"label": [f"benchsite.run={journal.run_id}"]}
         assert not api.containers(all=True, filters=filters) and not api.networks(filters=filters)
-    assert not list((tested.site.data / "maintenance" / "local").glob("connection-*"))
+    assert not list((tested.site.data / "scratch").glob("connection-*"))
     assert not [place for place, content in stores(tested.site) if tested.key.encode() in content]

@@ -94,6 +94,21 @@ def not_made(test_id: UUID, code: str, sentence: str) -> bool:
     return _close(tests, outcome=ConnectionOutcome.NOT_MADE, failure_code=code[:64], failure=sentence[:500])
 
 
+def put_missing(worker: str, *, running: str | None = None) -> list[UUID]:
+    """Put the jobs of this worker's waiting tests that have none, because the queue was lost or whoever took the job
+    died before it began; returns those tests. ``running`` is the job at work. Raises ``RedisError``.
+    """
+    since = timezone.now() - WAITS_AT_MOST
+    waiting = EndpointTest.objects.filter(
+        worker__name=worker, state=ConnectionState.WAITING, requested_at__gte=since
+    ).values_list("pk", flat=True)
+    present = {*queue.queue_of(worker).get_job_ids(), running} if waiting else set()
+    missing = [test for test in waiting if queue.endpoint_test_job_id(test) not in present]
+    for test in missing:
+        queue.put_endpoint_test(test, worker)
+    return missing
+
+
 def close_lost(worker: str) -> bool:
     """Say of this worker's tests that are being made that they were not: it starts, or whoever made one is gone."""
     tests = EndpointTest.objects.filter(worker__name=worker, state=ConnectionState.RUNNING)

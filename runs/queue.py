@@ -101,7 +101,7 @@ def put_endpoint_test(test_id: UUID, worker: str) -> None:
     queue_of(worker).enqueue(
         ENDPOINT_TEST_JOB,
         test_id.hex,
-        job_id=f"endpoint-test-{test_id.hex}",
+        job_id=endpoint_test_job_id(test_id),
         job_timeout=ENDPOINT_TEST_TIMEOUT_S,
         result_ttl=_RESULT_TTL_S,
         failure_ttl=_RESULT_TTL_S,
@@ -126,6 +126,10 @@ def put_missing(worker: str, *, running: str | None = None) -> list[UUID]:
 
 def job_id(run_id: UUID) -> str:
     return f"run-{run_id.hex}"
+
+
+def endpoint_test_job_id(test_id: UUID) -> str:
+    return f"endpoint-test-{test_id.hex}"
 
 
 def cleanup_job_id(run_id: UUID) -> str:

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs import lifecycle, queue
+from runs import endpoint_testing, lifecycle, queue
 from runs.containers import Engine, connect
 from runs.engine.folder import RunFolder
 from runs.engine.maintenance import tidy
@@ -91,6 +91,7 @@ def recover(
         report.problems += _sweep_scratch()
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
+        endpoint_testing.put_missing(worker, running=running)
     except RedisError as error:
         report.problems.append(f"the queue cannot be reached: {type(error).__name__}")
     return report

@@ -1,6 +1,7 @@
 """A connection test is asked for once, made by its worker, and its row says what came of it or why nothing did."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,3 +219,27 @@ def test_a_test_whose_maker_is_gone_says_so_and_may_be_asked_for_again(site, ask
 
 def test_a_test_that_still_waits_is_not_closed_with_those_that_were_being_made(asked):
     assert not endpoint_testing.close_lost("local") and not again(asked).done
+
+
+@pytest.fixture
+def jobs(monkeypatch) -> set[str]:
+    """The ids in the worker's queue."""
+    found: set[str] = set()
+    monkeypatch.setattr(queue, "queue_of", lambda worker: SimpleNamespace(get_job_ids=lambda: sorted(found)))
+    return found
+
+
+def test_a_test_whose_job_was_lost_is_put_again(asked, put, jobs):
+    assert endpoint_testing.put_missing("another") == []
+    assert endpoint_testing.put_missing("local") == [asked.pk]
+    assert put == [(asked.pk, "local")] * 2
+
+
+def test_a_test_whose_job_waits_or_runs_or_that_is_overdue_is_not_put_again(asked, put, jobs):
+    job = queue.endpoint_test_job_id(asked.pk)
+    assert endpoint_testing.put_missing("local", running=job) == []
+    jobs.add(job)
+    assert endpoint_testing.put_missing("local") == []
+    jobs.clear()
+    late(asked)
+    assert endpoint_testing.put_missing("local") == [] and len(put) == 1

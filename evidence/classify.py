@@ -1,10 +1,8 @@
 """Which one bucket does a trial belong to, and why?
 
-The one classifier: the ordered table of design 5, first match wins. Pure and total: every TrialFacts gets
-exactly
-one bucket, class, code and sentence, and the row that decided is named. Caches, pages, commands and exports
-use
-this function and no other.
+The one classifier: the ordered table of design 5, first match wins. Pure and total: every TrialFacts gets exactly one
+bucket, class, code and sentence, and the row that decided is named. Caches, pages, commands and exports use this
+function and no other.
 """
 
 from collections.abc import Callable, Iterable

@@ -82,11 +82,9 @@ class VerifierFacts:
 
 @dataclass(frozen=True, slots=True)
 class TrialFacts:
-    """One trial. `checks` hold every comparison with its code; `trouble` are failures recorded by our own
-    side
-    in the order of their weight; `harness` is what went wrong with Harbor itself; `proofs` are the parts of
-    the
-    proof of execution, each a check with the code of its absence."""
+    """One trial. `checks` hold every comparison with its code; `trouble` are failures recorded by our own side in the
+    order of their weight; `harness` is what went wrong with Harbor itself; `proofs` are the parts of the proof of
+    execution, each a check with the code of its absence."""
 
     trial: int
     task: str

@@ -1,11 +1,8 @@
-"""How does a run's folder become the register? Walk, scrub, store, hash, scan, index; bounded, and
-repeatable.
+"""How does a run's folder become the register? Walk, scrub, store, hash, scan, index; bounded, and repeatable.
 
-Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is
-recorded
-with the hash before and after, so that a kept file can still be compared with what the provider saw. A file
-that
-still holds a secret after that is quarantined: neither shown nor exported.
+Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is recorded with
+the hash before and after, so that a kept file can still be compared with what the provider saw. A file that still
+holds a secret after that is quarantined: neither shown nor exported.
 """
 
 import io
@@ -76,11 +73,9 @@ class _Ingest:
 
 
 def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestReport:
-    """Register everything in a run's folder. Repeatable: an unchanged file keeps its row and its stored
-    bytes.
+    """Register everything in a run's folder. Repeatable: an unchanged file keeps its row and its stored bytes.
 
-    `secrets` are the values that the run knew (credential, tokens, keys). Raises OSError when the storage or
-    the
+    `secrets` are the values that the run knew (credential, tokens, keys). Raises OSError when the storage or the
     folder cannot be written.
     """
     folder = Folder(directory)

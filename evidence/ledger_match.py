@@ -1,11 +1,9 @@
 """Did the endpoint really say what a trajectory's steps say? Compares each answer with the gateway's ledger.
 
-The trajectory is writable for the agent and litellm re-serialises what it receives, so no step holds the
-bytes
-that came over the wire. What survives is the message: its text and its calls with their ids, names and
-argument
-strings. The gateway hashes exactly that (`message_digest`), so a step that matches was said by the endpoint,
-in this order, to this trial.
+The trajectory is writable for the agent and litellm re-serialises what it receives, so no step holds the bytes that
+came over the wire. What survives is the message: its text and its calls with their ids, names and argument strings.
+The gateway hashes exactly that (`message_digest`), so a step that matches was said by the endpoint, in this order, to
+this trial.
 """
 
 from collections.abc import Sequence

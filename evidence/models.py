@@ -34,10 +34,9 @@ def new_key() -> str:
 class Artifact(models.Model):
     """One file of a run's evidence.
 
-    ``path`` is relative to the run's folder and printable. ``size`` in bytes and ``sha256`` are those of
-    what is
-    stored; ``source_size`` is the file's own when only a part was kept or nothing. ``redactions`` counts the
-    places where a known secret was removed before storing. ``stored`` is the name in the default storage.
+    ``path`` is relative to the run's folder and printable. ``size`` in bytes and ``sha256`` are those of what is
+    stored; ``source_size`` is the file's own when only a part was kept or nothing. ``redactions`` counts the places
+    where a known secret was removed before storing. ``stored`` is the name in the default storage.
     """
 
     key = models.CharField(max_length=32, unique=True, default=new_key, editable=False)

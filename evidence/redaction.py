@@ -1,9 +1,8 @@
 """Is a known secret in these bytes, and what are they without it? Exact values only, in the forms they take.
 
-Each value is looked for as it is, JSON-escaped (also twice: agents keep JSON inside JSON), URL-encoded and in
-base64 at any alignment; a value of several lines also line by line, since logs cut lines apart. Nothing is
-guessed
-from names or shapes. The original is never kept: streams are scrubbed before they are stored.
+Each value is looked for as it is, JSON-escaped (also twice: agents keep JSON inside JSON), URL-encoded and in base64
+at any alignment; a value of several lines also line by line, since logs cut lines apart. Nothing is guessed from
+names or shapes. The original is never kept: streams are scrubbed before they are stored.
 """
 
 import base64

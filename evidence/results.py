@@ -1,7 +1,6 @@
 """What does a run's folder hold? Bounded, strict reading of an owned run directory into facts.
 
-Never follows a link, never raises for what the files hold: every trouble is a check that failed or a fact
-that is
+Never follows a link, never raises for what the files hold: every trouble is a check that failed or a fact that is
 missing. Works on any copy of the folder; nothing is written.
 """
 

@@ -85,10 +85,8 @@ def suite_verdict(
 ) -> SuiteVerdict:
     """The one verdict over every requested trial's classification.
 
-    `floor` is the profile's pass rate, 0 to 1. `run_failed` says that the run as a whole could not be
-    carried out
-    (its preflight, gateway or probe failed, or its worker was lost); `integrity_held` that every check of
-    the run
+    `floor` is the profile's pass rate, 0 to 1. `run_failed` says that the run as a whole could not be carried out
+    (its preflight, gateway or probe failed, or its worker was lost); `integrity_held` that every check of the run
     held and nothing is quarantined.
     """
     counts = count(results)

@@ -1,8 +1,7 @@
 """A synthetic run folder that passes, as plain documents that a test changes before it writes them.
 
-The shapes are those of Harbor 0.22.0 and of the run's own records; everything in it agrees, so one change
-shows
-what one difference leads to.
+The shapes are those of Harbor 0.22.0 and of the run's own records; everything in it agrees, so one change shows what
+one difference leads to.
 """
 
 import copy

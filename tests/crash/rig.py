@@ -162,7 +162,7 @@ def _processes_of(run: str, owner: str) -> Iterator[int]:
 @contextmanager
 def crash_rig() -> Iterator[Rig]:
     """A prepared site with a running worker on an own engine; all of it is gone at the end."""
-    images = _locked_images()
+    images = locked_images()
     with ExitStack() as stack:
         engine = stack.enter_context(own_engine(images.values()))
         # From here on what this thread starts talks to the own engine's containers.
@@ -202,7 +202,7 @@ def _site_on(
         yield Rig(engine, proxy, endpoint, places, site, worker, image_id)
 
 
-def _locked_images() -> dict[str, str]:
+def locked_images() -> dict[str, str]:
     lock = json.loads((Path(os.environ["BENCHSITE_ASSETS"]) / "images.json").read_bytes())
     return {role: str(image["id"]) for role, image in lock["images"].items()}
 

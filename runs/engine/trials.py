@@ -81,7 +81,7 @@ class TrialProcess:
             self.child = launch(
                 command,
                 owner=self.journal.read().owner,
-                environment=_environment(self.folder),
+                environment=_environment(),
                 directory=self.folder.work,
                 output=output,
                 first_line=None,
@@ -142,16 +142,6 @@ def identity_document(identity: ProcessIdentity) -> dict[str, Any]:
     return {name: getattr(identity, name) for name in ("pid", "start_ticks", "pgid", "sid", "boot_id")}
 
 
-def _environment(folder: RunFolder) -> dict[str, str]:
-    """Nothing is inherited but what names the engine: no proxy, no key, no Python path."""
-    kept = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
-    return {
-        **kept,
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": str(folder.work / "home"),
-        "TMPDIR": str(folder.work / "tmp"),
-        "LANG": "C.UTF-8",
-        "HARBOR_TELEMETRY": "off",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+def _environment() -> dict[str, str]:
+    """Nothing is inherited but what names the engine: no proxy, no key. `runs.harness.launch` sets what Harbor gets."""
+    return {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}

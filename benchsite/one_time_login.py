@@ -28,7 +28,7 @@ def one_time_login(request: HttpRequest, key: str, token: str) -> HttpResponse:
     user = _user_of(key)
     if settings.PRODUCTION or user is None or not default_token_generator.check_token(user, token):
         raise Http404
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user)
     return redirect("overview")
 
 

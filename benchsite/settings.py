@@ -102,6 +102,7 @@ REDIS_SOCKET = DATA / "redis" / "redis.sock"
 RQ_QUEUES = {"default": {"URL": REDIS_URL or f"unix://{REDIS_SOCKET}?db=0", "DEFAULT_TIMEOUT": 2700}}
 RQ_SHOW_ADMIN_LINK = False  # its dashboard can requeue jobs and shows raw exceptions
 
+AUTHENTICATION_BACKENDS = ["runs.signing_in.Backend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

@@ -107,15 +107,13 @@ def _grid(clock: Clock) -> SafeString:
 
 
 def _bars(clock: Clock, stretches: Iterable[Stretch]) -> str:
-    return "".join(
-        f'<rect class="f-{escape(part.kind)}" x="{clock.x(part.start):.1f}" y="5" '
-        f'width="{_wide(clock, part):.1f}" height="10" rx="1"/>'
-        for part in stretches
-    )
+    return "".join(_bar(clock, part) for part in stretches)
 
 
-def _wide(clock: Clock, part: Stretch) -> float:
-    return max(clock.x(part.start + part.seconds) - clock.x(part.start), _THINNEST)
+def _bar(clock: Clock, part: Stretch) -> str:
+    x = clock.x(part.start)
+    width = max(clock.x(part.start + part.seconds) - x, _THINNEST)
+    return f'<rect class="f-{escape(part.kind)}" x="{x:.1f}" y="5" width="{width:.1f}" height="10" rx="1"/>'
 
 
 def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, str] | None = None) -> SafeString:

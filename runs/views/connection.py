@@ -27,7 +27,7 @@ def connection_panel(request: HttpRequest, endpoint: Endpoint) -> Panel:
     inner = render_to_string("runs/endpoint.html#connection", context, request)
     address = reverse("endpoint_connection", args=[endpoint.name, endpoint.version])
     every_s = _EVERY_S if any(test.live for test in tests) else 0
-    return wrapped(request, inner, name="connection", address=address, every_s=every_s)
+    return wrapped(inner, name="connection", address=address, every_s=every_s)
 
 
 @require_safe

@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
-from django.template.loader import render_to_string
+from django.utils.html import escapejs, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from runs import access
 
+_ASKS = ' hx-get="{}" hx-trigger="every {}s" hx-swap="outerHTML" hx-headers=\'{{"If-None-Match": "{}"}}\''
 _QUANTUM_S = 5
 _REMEMBERED_S = 1.0
 # A form's token differs in every answer; what is shown does not.
@@ -32,13 +33,14 @@ class Panel:
     tag: str
 
 
-def wrapped(request: HttpRequest, inner: str, *, name: str, address: str, every_s: int) -> Panel:
+def wrapped(inner: SafeString, *, name: str, address: str, every_s: int) -> Panel:
     """A part that asks ``address`` for itself every ``every_s`` seconds; 0 for one that never changes again."""
     # That a part polls no more is news too, even when nothing else of it changed.
     content = f"{every_s} {_TOKEN.sub('', inner)}".encode("utf-8", "replace")
     tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
-    context = {"name": name, "inner": inner, "tag": tag, "address": address, "every_s": every_s}
-    return Panel(render_to_string("parts/live.html", context, request), tag)
+    asks = format_html(_ASKS, address, every_s, escapejs(tag)) if every_s else ""
+    follows = mark_safe(" data-follow") if name == "log" else ""
+    return Panel(format_html('<div id="panel-{0}" data-panel="{0}"{1}{2}>{3}</div>', name, follows, asks, inner), tag)
 
 
 def remembered(request: HttpRequest, make: Callable[[], Panel]) -> Panel:

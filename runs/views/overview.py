@@ -1,5 +1,6 @@
 """What needs somebody, what runs now, how do the models do?"""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from runs.views.live import Panel, answered, quantised, remembered, wrapped
 from runs.views.run_list import listed
 from runs.views.workers import busy_workers
 
+# Whole documents of what a run refers to; its own spec is read.
+_UNSHOWN = ("profile__document", "profile__source", "endpoint__record", "worker__report")
 _NOTES = 6
 _RECENT = 8
 _FOR_MODELS = 200
@@ -33,7 +36,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     if not access.may(request.user, access.VIEW):
         return render(request, "runs/no_role.html")
     now, workers = timezone.now(), busy_workers()
-    runs = list(listed()[:_FOR_MODELS])
+    runs = _shown()
     context: dict[str, Any] = {
         "now": now,
         "live": _live(request, workers).html,
@@ -43,6 +46,18 @@ def overview(request: HttpRequest) -> HttpResponse:
         "may_start": access.may(request.user, access.START),
     }
     return render(request, "runs/overview.html", context)
+
+
+def _shown() -> list[Run]:
+    """The latest runs and the last ones of each model, newest first: of many runs of one model only those it shows."""
+    latest = Run.objects.values_list("pk", "endpoint__model", "endpoint__name")[:_FOR_MODELS]
+    of_model: Counter[tuple[str, str]] = Counter()
+    chosen = []
+    for place, (pk, model, endpoint) in enumerate(latest):
+        of_model[model, endpoint] += 1
+        if place < _RECENT or of_model[model, endpoint] <= models_table.LAST:
+            chosen.append(pk)
+    return list(listed().filter(pk__in=chosen))
 
 
 @require_safe
@@ -55,7 +70,7 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
     ended = Count("trials", filter=Q(trials__bucket=None, trials__stage="ended"))
     found = Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker")
-    active = list(found.annotate(unjudged=ended))
+    active = list(found.defer(*_UNSHOWN).annotate(unjudged=ended))
     context = {
         "notes": _notes(active, workers),
         "running": [_now(run) for run in active],
@@ -63,7 +78,7 @@ def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
         "may_start": access.may(request.user, access.START),
     }
     inner = render_to_string("runs/overview.html#live", context, request)
-    return wrapped(request, inner, name="overview", address=reverse("overview_live"), every_s=5)
+    return wrapped(inner, name="overview", address=reverse("overview_live"), every_s=5)
 
 
 def history(row: models_table.ModelRow) -> SafeString:

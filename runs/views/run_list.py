@@ -6,13 +6,14 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from runs import access, svg
+from runs import access, lines, svg
 from runs.filters import RunFilter, selects
 from runs.models import Run
-from runs.presenting.run_rows import RunRow, run_row
+from runs.presenting.run_rows import run_row
 
 PAGE = 25
 _HEAVY = ("spec", "failure_detail")
@@ -22,7 +23,8 @@ _HEAVY = ("spec", "failure_detail")
 class Page:
     """One window of the list and the addresses around it (empty at an end)."""
 
-    rows: list[tuple[RunRow, SafeString]]
+    lines: SafeString
+    shown: int
     total: int
     newer: str
     older: str
@@ -68,13 +70,18 @@ def page_of(request: HttpRequest, found: "QuerySet[Run]") -> Page:
         runs = list(found.filter(newer).order_by("created_at", "id")[: PAGE + 1])
         more_newer, more_older = len(runs) > PAGE, True
         runs = runs[:PAGE][::-1]
-    rows = [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)]
+    rows = [(row, _path(row.key), svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)]
     return Page(
-        rows=rows,
+        lines=lines.runs(rows),
+        shown=len(rows),
         total=total,
         newer=_address(request, after=runs[0].key) if runs and more_newer else "",
         older=_address(request, before=runs[-1].key) if runs and more_older else "",
     )
+
+
+def _path(key: str) -> str:
+    return reverse("run", args=[key])
 
 
 def _anchor(request: HttpRequest) -> tuple[Run | None, str]:

@@ -14,7 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from runs import access, svg
+from runs import access, lines, svg
 from runs.models import Bucket, LogLine, OwnedResource, Run, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
@@ -36,7 +36,7 @@ def panel(request: HttpRequest, run: Run, name: str) -> Panel:
     address = reverse("run_panel", args=[run.key, name])
     if request.GET:
         address += f"?{request.GET.urlencode()}"
-    return wrapped(request, inner, name=name, address=address, every_s=0 if run.terminal else _EVERY_S)
+    return wrapped(inner, name=name, address=address, every_s=0 if run.terminal else _EVERY_S)
 
 
 def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -78,8 +78,13 @@ def _unjudged(run: Run) -> int:
 def _integrity(run: Run) -> bool | None:
     if not run.terminal or not run.count_requested:
         return None
-    broken = run.failure_class == "integrity" or run.trials.filter(failure_class="integrity").exists()
-    return not broken and not Run.objects.filter(pk=run.pk, artifacts__state="quarantined").exists()
+    if run.failure_class == "integrity":
+        return False
+    # A trial that was evaluated has no failure class (a constraint of the table): most runs need not be searched.
+    unevaluated = run.count_evaluated < run.count_requested
+    if unevaluated and run.trials.filter(failure_class="integrity").exists():
+        return False
+    return not run.artifacts.filter(state="quarantined").exists()
 
 
 def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -93,7 +98,7 @@ def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
     stem = reverse("trial", args=[run.key, 0]).removesuffix("0/")
     drawn = [(row, f"{stem}{row.ordinal}/", svg.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows]
     return {
-        "rows": drawn,
+        "rows": lines.trials(drawn),
         "axis": svg.axis(clock),
         "shown": f"{first:,} to {first + len(rows) - 1:,} of {run.count_requested:,}" if rows else "",
         "earlier": first - TRIALS_SHOWN if first > 1 else 0,
@@ -103,7 +108,7 @@ def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 def _window(run: Run, first: int) -> "QuerySet[Trial]":
     """The trials of a window; only an error's result is read, for its sentence, and the rest stays where it is."""
-    found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result")
+    found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result").order_by("ordinal")
     of_errors = Case(When(bucket=Bucket.ERROR, then="result"), default=Value(""), output_field=TextField())
     return found.annotate(error_result=of_errors)
 
@@ -129,9 +134,11 @@ def _log(request: HttpRequest, run: Run) -> dict[str, Any]:
     everything = request.GET.get("log") == "all"
     count = _LOG_KEPT if everything else logs.SHOWN
     newest = list(LogLine.objects.filter(run=run).order_by("-seq")[:count])
+    log = logs.log(run, newest, everything=everything)
     return {
         "allowed": True,
-        "log": logs.log(run, newest, everything=everything),
+        "log": log,
+        "lines": lines.log(log.rows),
         "live": not run.terminal,
         "ended": run.ended_at,
     }

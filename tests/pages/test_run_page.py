@@ -247,7 +247,7 @@ def test_a_panel_is_made_once_a_second_for_all_who_may_see_the_same(
         second, client = panel(browse("other_operator"), run, "trials"), browse("other_operator")
         assert (second["ETag"], second.content) == (first["ETag"], first.content)
         assert panel(client, run, "trials", first["ETag"]).status_code == 304
-        with django_assert_num_queries(4):  # session, person, and two for their permissions
+        with django_assert_num_queries(3):  # session, person, permissions
             panel(client, run, "trials", first["ETag"])
         clock.shift(1.1)
         assert b"renamed-meanwhile" in panel(client, run, "trials", first["ETag"]).content
@@ -374,7 +374,7 @@ def test_a_run_page_costs_a_fixed_number_of_queries(
         text_of(client, run)
 
 
-_RUN_PAGE_QUERIES = 13
+_RUN_PAGE_QUERIES = 12
 
 
 def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:

@@ -10,9 +10,14 @@ MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
 def main() -> None:
     """The console script: Django's command line with benchsite's settings."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:  # a setting is wrong; its sentence says which
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)  # Exit.BAD_INPUT
 
 
 def command(*arguments: str) -> list[str]:

@@ -6,6 +6,7 @@ secrets need not stand in the environment. Giving both is refused.
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -29,6 +30,21 @@ def text(name: str, default: str | None = None) -> str:
     if value is None:
         raise ImproperlyConfigured(f"{name} is not set; set it, or {name}_FILE to a file that holds it.")
     return value
+
+
+def host_name(name: str, default: str) -> str:
+    """A worker's name: it stands in folders, labels and the queue's name."""
+    value = text(name, default)
+    if problem := name_problem(value):
+        raise ImproperlyConfigured(f"{name} is {value!r}; {problem}.")
+    return value
+
+
+def name_problem(value: str) -> str:
+    """Why ``value`` is no worker's name; empty when it is one."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", value):
+        return ""
+    return "a worker's name has 1 to 64 letters, digits, dots, dashes or underscores and begins with a letter or digit"
 
 
 def flag(name: str, default: bool) -> bool:

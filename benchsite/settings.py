@@ -153,7 +153,7 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^metrics$"]  # asked from this very ho
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None
 
 # What this host is called as a worker; a spec is bound to the worker that was previewed.
-WORKER_NAME = environ.text("BENCHSITE_WORKER", "local")
+WORKER_NAME = environ.host_name("BENCHSITE_WORKER", "local")
 WORKER_HOST = environ.text("BENCHSITE_HOST", socket.gethostname())
 # Days after a run's end; 0 keeps private evidence for ever. Only `manage.py expire` removes anything.
 RETENTION_DAYS = environ.integer("BENCHSITE_RETENTION_DAYS", 0, minimum=0, maximum=36_500)

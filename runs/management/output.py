@@ -146,6 +146,7 @@ class SiteCommand(BaseCommand):
 
     requires_migrations_checks = False
     output: Printer
+    _user = CLI_USER
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -176,7 +177,7 @@ class SiteCommand(BaseCommand):
         return Printer(out, err, as_json=options["json"])
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.output = self._printer(options)
+        self.output, self._user = self._printer(options), options["user"]
         try:
             code = self.act(self.user_of(options), options)
         except (Refusal, DocumentError, IllegalMove, PermissionDenied) as error:
@@ -216,6 +217,8 @@ class SiteCommand(BaseCommand):
         code = exit_of_error(error)
         name = str(getattr(error, "code", "access.refused"))
         sentence = str(getattr(error, "sentence", error))
+        if isinstance(error, PermissionDenied) and self._user == CLI_USER:
+            sentence = f"The local operator {CLI_USER} may not do this; name somebody who may with --user NAME."
         extra: dict[str, Any] = {}
         if isinstance(error, DocumentError | BadInput):
             extra = {"problems": [problem.as_json() for problem in error.problems]}

@@ -1,6 +1,8 @@
 """Where the database and the evidence lie is read from the environment, and a mistake is told at once."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 
-from benchsite import environ
+from benchsite import commandline, environ
 
 HERE = Path("/nowhere/benchsite.sqlite3")
 
@@ -81,3 +83,16 @@ def test_another_backend_gets_its_own_options_only(monkeypatch: pytest.MonkeyPat
 def test_options_that_are_no_object_are_refused(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="BENCHSITE_EVIDENCE_OPTIONS is no JSON object"):
         storage(monkeypatch, OPTIONS=options)
+
+
+@pytest.mark.parametrize("name", ["", "bad name", "../up", "-x", "a" * 65])
+def test_a_workers_name_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("BENCHSITE_WORKER", name)
+    with pytest.raises(ImproperlyConfigured, match="BENCHSITE_WORKER"):
+        environ.host_name("BENCHSITE_WORKER", "local")
+
+
+def test_a_wrong_setting_is_one_sentence_and_no_traceback() -> None:
+    variables = {**os.environ, "BENCHSITE_DEBUG": "perhaps"}
+    done = subprocess.run(commandline.command("status"), env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "BENCHSITE_DEBUG is 'perhaps'; write 1 or 0.\n")

@@ -9,8 +9,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from runs import lifecycle, queue, runlog
+from runs.engine import worker
 from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
-from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict
+from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict, Worker
 from runs.refusals import BadInput
 from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
@@ -199,6 +200,10 @@ class TestStatus:
         result = command("status", key)
         assert result.code == 2 and key in result.err
 
+    @pytest.mark.parametrize("limit", ["0", "-1", "201"])
+    def test_a_limit_beyond_its_bounds_exits_2(self, limit):
+        assert command("status", "--limit", limit).code == 2
+
     def test_an_id_may_be_shortened_while_it_is_unique(self):
         run = run_row()
         assert run_by_key(run.key[:8]) == run and run_by_key(str(run.pk)) == run
@@ -258,6 +263,23 @@ class TestCleanup:
 
     def test_a_run_that_has_not_ended_is_refused(self):
         assert command("cleanup", run_row().key).code == 2
+
+
+class TestWorker:
+    def test_it_claims_runs_under_the_name_it_is_given(self, settings, monkeypatch):
+        settings.WORKER_NAME = "local"  # put back when the test ends
+        served = []
+        monkeypatch.setattr(worker, "serve", lambda name, **_: served.append((name, settings.WORKER_NAME)))
+        assert command("worker", "--name", "second").code == 0
+        assert served == [("second", "second")]
+
+    @pytest.mark.parametrize("name", ["", "bad name", "../up", "a" * 65])
+    @pytest.mark.parametrize("how", [[], ["--report"]])
+    def test_a_name_that_is_none_registers_no_worker(self, settings, name, how):
+        settings.WORKER_NAME = "local"
+        found = command("worker", "--name", name, *how, "--json")
+        assert (found.code, found.json["code"]) == (2, "input.bad_worker_name")
+        assert not Worker.objects.exists()
 
 
 class TestPrinter:

@@ -46,6 +46,12 @@ def test_other_roles_are_refused(lost: Run, role: str) -> None:
     assert Run.objects.get(pk=lost.pk).active
 
 
+def test_the_local_operator_is_told_to_name_somebody_who_may(lost: Run) -> None:
+    found = command("host_lost", "far", "--json")
+    assert (found.code, found.json["code"]) == (2, "access.refused")
+    assert "--user NAME" in found.json["sentence"]
+
+
 def test_a_worker_that_serves_and_a_name_that_is_none_are_refused(lost: Run) -> None:
     Worker.objects.filter(name="far").update(pid=7, heartbeat_at=timezone.now())
     serving = command("host_lost", "far", "--yes", "--user", "ada", "--json")

@@ -24,8 +24,10 @@ class Command(SiteCommand):
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="run id, or its first 8 characters or more")
-        parser.add_argument("--cursor", type=int, default=0, help="number of the first line to show")
-        parser.add_argument("--limit", type=int, default=200, help=f"at most this many lines, up to {MAX_LIMIT}")
+        parser.add_argument("--cursor", type=int, default=0, help="number of the first line to show (%(default)s)")
+        parser.add_argument(
+            "--limit", type=int, default=200, help=f"at most this many lines, up to {MAX_LIMIT} (%(default)s)"
+        )
         parser.add_argument("--follow", action="store_true", help="go on until the run has ended")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

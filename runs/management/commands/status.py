@@ -13,6 +13,7 @@ from runs.management.telling import reported, tell_run
 from runs.models import Run
 from runs.refusals import BadInput
 
+_MOST = 200
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")
 
 
@@ -24,7 +25,7 @@ class Command(SiteCommand):
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", nargs="?", help="run id, or its first 8 characters or more")
-        parser.add_argument("--limit", type=int, default=20, help="how many runs to list, 1 to 200 (%(default)s)")
+        parser.add_argument("--limit", type=int, default=20, help=f"how many runs to list, 1 to {_MOST} (%(default)s)")
         add_reports(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
@@ -33,6 +34,8 @@ class Command(SiteCommand):
             return self._one(user, options)
         if options["junit"] or options["summary"]:
             raise BadInput("--junit and --summary tell of one run; name it.")
+        if not 1 <= options["limit"] <= _MOST:
+            raise BadInput(f"--limit is 1 to {_MOST}.")
         return self._list(options["limit"])
 
     def _one(self, user: User, options: dict[str, Any]) -> Exit:
@@ -52,7 +55,7 @@ class Command(SiteCommand):
 
     def _list(self, limit: int) -> Exit:
         runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")
-        runs = runs.prefetch_related("trials")[: max(1, min(limit, 200))]
+        runs = runs.prefetch_related("trials")[:limit]
         narrow = self.output.on_terminal  # where a line must not be long
         rows = [
             [run.key[:8] if narrow else run.key, run.state, run.verdict or "-", run.cleanup,

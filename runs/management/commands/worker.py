@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite import environ
 from runs.locks import report_of
 from runs.management.output import Exit, SiteCommand
 from runs.models import Worker
@@ -16,7 +17,7 @@ class Command(SiteCommand):
     help = "Run this host's worker. --report only proves and stores what the host can enforce."
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--name", default=settings.WORKER_NAME, help="name of this host's worker")
+        parser.add_argument("--name", default=settings.WORKER_NAME, help="name of this host's worker (%(default)s)")
         parser.add_argument("--burst", action="store_true", help="stop when the queue is empty")
         parser.add_argument("--report", action="store_true", help="store the capability report and stop")
         parser.add_argument("--no-report", action="store_true", help="do not renew the report at the start")
@@ -24,6 +25,9 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         from runs.engine import worker  # only workers import the engine
 
+        if problem := environ.name_problem(options["name"]):
+            raise BadInput(f"{options['name']!r} is no name for --name: {problem}.", code="input.bad_worker_name")
+        settings.WORKER_NAME = options["name"]  # the forked processes claim runs under this name
         if options["report"]:
             return self._report(worker.report_capabilities(options["name"]))
         try:

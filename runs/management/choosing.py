@@ -14,12 +14,13 @@ from runs.refusals import BadInput
 PROFILE = "environment-smoke"
 
 
-def add_choice(parser: CommandParser) -> None:
+def add_choice(parser: CommandParser, *, required: bool = True) -> None:
     """Arguments that say what to run; all but the endpoint have a default."""
     parser.add_argument(
         "--profile", default=PROFILE, metavar="NAME", help="profile, by name or content hash (%(default)s)"
     )
-    parser.add_argument("--endpoint", metavar="NAME", help="the registered endpoint whose model is evaluated; required")
+    evaluated = "the registered endpoint whose model is evaluated"
+    parser.add_argument("--endpoint", metavar="NAME", help=f"{evaluated}; required" if required else evaluated)
     parser.add_argument(
         "--worker", default=settings.WORKER_NAME, metavar="NAME", help="the worker host that executes it (%(default)s)"
     )

@@ -46,8 +46,8 @@ SCENARIOS = (
     Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("incomplete", 0, 0, ("authentication",) * 3)),
     Scenario("wrong-model", Mode.WRONG_MODEL, Expected("incomplete", 0, 0, ("routing",) * 3)),
     # The two above pass the readiness question and fail in their trials; these end before any trial.
-    Scenario("unauthorized at once", Mode.UNAUTHORIZED_AT_ONCE, Expected("incomplete", 0, 0, ("authentication",) * 3)),
-    Scenario("wrong-model at once", Mode.WRONG_MODEL_AT_ONCE, Expected("incomplete", 0, 0, ("routing",) * 3)),
+    Scenario("unauthorized-at-once", Mode.UNAUTHORIZED_AT_ONCE, Expected("incomplete", 0, 0, ("authentication",) * 3)),
+    Scenario("wrong-model-at-once", Mode.WRONG_MODEL_AT_ONCE, Expected("incomplete", 0, 0, ("routing",) * 3)),
     Scenario(
         "slow",
         Mode.SLOW,
@@ -55,7 +55,7 @@ SCENARIOS = (
         tasks=("ledger-totals",),
         max_trial_seconds=15,
     ),
-    Scenario("hang, cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
+    Scenario("hang-cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
 )
 
 

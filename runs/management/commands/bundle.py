@@ -15,6 +15,7 @@ from runs.images.recipes import recipe_identities
 from runs.management.documents import problem_rows
 from runs.management.output import CLI_USER, Exit, SiteCommand
 from runs.models import TaskBundle
+from runs.refusals import BadInput
 
 _FILES_ONLY = ("build", "verify")
 
@@ -22,7 +23,8 @@ _FILES_ONLY = ("build", "verify")
 class Command(SiteCommand):
     help = (
         "Build a bundle's manifest from its files, verify it against them, certify it in its own containers, or "
-        "store it as a draft. Exit 0, 2 with every problem, or 1 when a certification failed."
+        "store it, as certified when its record says so and else as a draft. "
+        "Exit 0, 2 with every problem, or 1 when a certification failed."
     )
     requires_system_checks: list[str] = []
 
@@ -39,6 +41,8 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         folder = options["folder"].resolve()
+        if not folder.is_dir():
+            raise BadInput(f"There is no folder {folder}.", code="input.no_folder")
         try:
             match options["action"]:
                 case "build":

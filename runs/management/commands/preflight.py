@@ -31,7 +31,7 @@ class Command(SiteCommand):
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        add_choice(parser)
+        add_choice(parser, required=False)
         parser.add_argument(
             "--stored", action="store_true",
             help="judge the worker's stored report instead of making the checks; works on any host",

@@ -40,6 +40,9 @@ ensure_environment() {
   touch "$stamp"
 }
 
+# Whether the site could listen there; asked before minutes of set-up, not after them.
+port_is_free() { "$PYTHON" -c 'import socket, sys; socket.create_server(("127.0.0.1", int(sys.argv[1])))' "$1" 2>/dev/null; }
+
 on_debian_as_root() { [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null; }
 
 # ensure_packages command:package...: Debian packages whose command is missing.

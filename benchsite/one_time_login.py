@@ -15,6 +15,8 @@ from django.urls import reverse
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.views.decorators.http import require_safe
 
+from benchsite import views
+
 
 def link_for(user: User) -> str:
     """The path that signs ``user`` in once."""
@@ -26,8 +28,10 @@ def link_for(user: User) -> str:
 @require_safe
 def one_time_login(request: HttpRequest, key: str, token: str) -> HttpResponse:
     user = _user_of(key)
-    if settings.PRODUCTION or user is None or not default_token_generator.check_token(user, token):
+    if settings.PRODUCTION or user is None:
         raise Http404
+    if not default_token_generator.check_token(user, token):
+        return views.spent_link(request)
     login(request, user)
     return redirect("overview")
 

@@ -127,6 +127,17 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     )
 
 
+def spent_link(request: HttpRequest) -> HttpResponse:
+    """A link that signs in once, a second time."""
+    return _error(
+        request,
+        404,
+        "Link used up",
+        "This link signs in once: it was used already, or is no longer valid.",
+        "manage.py demo_login prints a new one.",
+    )
+
+
 @login_not_required
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return _error(

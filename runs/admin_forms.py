@@ -21,12 +21,20 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text="The variable's name or the file's path on the worker; never the value.",
     )
     request_timeout_s = forms.IntegerField(
-        initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
+        label="Request timeout", initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
     )
 
     class Meta:
         model = Endpoint
         fields = ("name", "base_url", "model", "served_model", "route", "scripted")
+        labels = {"base_url": "Base URL"}
+        help_texts = {
+            "base_url": "Where the OpenAI-compatible API begins, as http://127.0.0.1:8080/v1; no slash at the end.",
+            "model": "The alias that is asked for.",
+            "served_model": "Only where the endpoint answers with another name than the alias: that name.",
+            "route": "host-gateway for a loopback address of the worker's own host, direct for every other one.",
+            "scripted": "Plays fixed answers and is no model; every page of its runs says so.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from benchsite.one_time_login import link_for
 from runs.models import Run
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
@@ -96,6 +97,13 @@ def test_an_act_needs_the_forms_token(full: Site) -> None:
         response = client.post(address(full, name))
         assert (name, response.status_code) == (name, 403)
         assert "Form expired" in response.content.decode()
+
+
+def test_a_link_that_signs_in_once_says_so_the_second_time(full: Site, client: Client) -> None:
+    link = link_for(full.admin)
+    assert client.get(link)["Location"] == "/"
+    again = Client().get(link)
+    assert again.status_code == 404 and "manage.py demo_login" in again.content.decode()
 
 
 def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, client: Client) -> None:

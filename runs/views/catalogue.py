@@ -44,7 +44,8 @@ def profile(request: HttpRequest, pk: int) -> HttpResponse:
 def endpoints(request: HttpRequest) -> HttpResponse:
     access.require(request.user, access.VIEW)
     found = Endpoint.objects.defer("record").order_by("-active", "name", "-version")
-    return render(request, "runs/endpoints.html", {"endpoints": found})
+    may_add = access.may(request.user, access.REGISTER_ENDPOINT) and request.user.is_staff
+    return render(request, "runs/endpoints.html", {"endpoints": found, "may_add": may_add})
 
 
 @require_safe

@@ -185,3 +185,11 @@ def test_staff_without_private_evidence_see_no_private_detail_in_the_admin(full:
     answer = client.get(f"/admin/runs/run/{run.pk}/change/")
     assert answer.status_code == 200
     assert (b"a-private-detail" in answer.content) == shown
+
+
+def test_who_may_register_an_endpoint_is_led_to_the_form(full: Site) -> None:
+    form = "/admin/runs/endpoint/add/"
+    full.admin.is_staff = True
+    full.admin.save()
+    assert form in signed_in(full, "admin").get("/endpoints/").content.decode()
+    assert form not in signed_in(full, "operator").get("/endpoints/").content.decode()

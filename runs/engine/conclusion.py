@@ -36,6 +36,11 @@ from runs.patience import patiently
 
 log = logging.getLogger(__name__)
 
+_FOLDER_LOST = (
+    "The run's folder or its journal is gone, and with it the record of what the run owns, so nothing was removed. "
+    "Look for containers and networks with the label benchsite.run={run}, and remove them by hand."
+)
+
 
 @dataclass
 class Secrets:
@@ -207,6 +212,8 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
     """A run that never got as far as its folder owns nothing; one whose folder was lost may still own something."""
     lost = Run.objects.filter(pk=run_id, resources__isnull=False).exists()
     cleanup = Cleanup.FAILED if lost else Cleanup.CLEAN
+    if lost:
+        runlog.append_log(run_id, [runlog.Line(source="engine", text=_FOLDER_LOST.format(run=run_id))])
     cancelled = lifecycle.cancel_requested_at(run_id) is not None
     if cancelled:
         lifecycle.close_trials(
@@ -214,7 +221,7 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
         )
         state, verdict = RunState.CANCELLED, Verdict.CANCELLED
     else:
-        suffix = "interrupted" if interrupted else "not_started"
+        suffix = "interrupted" if interrupted or lost else "not_started"
         lifecycle.close_trials(
             run_id,
             bucket=Bucket.ERROR,

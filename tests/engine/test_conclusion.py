@@ -17,6 +17,7 @@ from runs.engine.conclusion import Secrets, conclude
 from runs.engine.folder import RunFolder
 from runs.engine.processes import launch
 from runs.models import Cleanup, Run, RunState, Verdict
+from runs.moves import ResourceState
 from runs.ownership import Journal
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
@@ -299,3 +300,17 @@ def test_a_run_whose_own_record_is_gone_is_cleaned_by_its_journal(ending: Ending
     ended = again(run)
     assert "fence and stop" in ending.steps and "remove" in ending.steps
     assert (ended.state, ended.verdict, ended.cleanup) == (RunState.INTERRUPTED, Verdict.ERROR, Cleanup.FAILED)
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_run_whose_folder_is_gone_says_what_to_look_for(ending: Ending, tmp_path: Path, interrupted: bool) -> None:
+    """What it owned is known from its row only, which is no permission to remove anything; and it had begun."""
+    run = active(passing_run(), tmp_path)
+    shutil.rmtree(settings.DATA / "runs" / run.key)
+    owned = ResourceState(nonce="a" * 32, kind="container", role="agent", stage="started", resource_id="b" * 64)
+    lifecycle.mirror_journal(run.key, [owned])
+    conclude(run.key, interrupted=interrupted)
+    ended = again(run)
+    assert (ended.verdict, ended.cleanup) == (Verdict.ERROR, Cleanup.FAILED)
+    assert set(ended.trials.values_list("failure_code", flat=True)) == {"worker_runtime.interrupted"}
+    assert f"label benchsite.run={run.key}" in ended.log_lines.get().text

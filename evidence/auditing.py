@@ -1,5 +1,6 @@
 """Does a run's register still say what its files say? Hash everything again, and derive the results again."""
 
+import errno
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,17 @@ class AuditReport:
         return not self.differences
 
 
+class NoRoom(Exception):
+    """The stored files could not be laid out, so nothing can be said of them: that is no difference."""
+
+    code = "audit.no_room"
+    sentence = (
+        "The stored files could not be copied to be audited: the disk is full or read-only. Nothing was done."
+    )
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+
 type Replayer = Callable[[Run, Path], Iterable[Difference]]
 
 
@@ -49,6 +61,7 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
     The stored files are laid out in a folder below `scratch` and classified like a fresh run; files that were
     refused or quarantined are named as unavailable, since a result cannot be derived from them, and when files were
     removed by retention no result is. `replay` may look at the laid-out folder too, and add differences.
+    Raises NoRoom when they cannot be laid out.
     """
     artifacts = list(Artifact.objects.filter(run=run))
     readable = [artifact for artifact in artifacts if artifact.readable]
@@ -92,8 +105,10 @@ def _lay_out(artifacts: list[Artifact], root: Path) -> None:
             with store.open_stored(artifact) as source, target.open("xb") as copy:
                 while piece := source.read(store.CHUNK):
                     copy.write(piece)
-        except OSError:
-            continue  # a missing or unwritable file is a difference of its own, or fails its comparison
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise NoRoom(str(error)) from error
+            continue  # a missing file is a difference of its own
 
 
 def _result_differences(run: Run, root: Path) -> Iterator[Difference]:

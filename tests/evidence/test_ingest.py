@@ -1,6 +1,7 @@
 """A run's folder becomes the register: bounded, scrubbed, hashed, and hostile entries are named."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from django.db import IntegrityError, transaction
 
 from evidence import ingest as ingesting
 from evidence import store
-from evidence.auditing import audit
+from evidence.auditing import NoRoom, audit
 from evidence.classify import classify_trial
 from evidence.codes import Bucket
 from evidence.ingest import OVERFLOW, ingest
@@ -426,3 +427,18 @@ def test_a_stored_file_that_no_row_names_goes_with_the_next_ingest_of_its_run(tm
     assert not left.exists() and elsewhere.exists()
     assert {artifact.stored for artifact in rows(run).values() if artifact.stored} == stored_before
     assert all((tmp_path / "stored" / name).exists() for name in stored_before)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_full_disk_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Nothing was compared then, and an audit that found nothing to compare would call every result another one."""
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder)
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(NoRoom):
+        audit(run, scratch=tmp_path)

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.auditing import Difference, audit
+from evidence.auditing import Difference, NoRoom, audit
 from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import Run
@@ -29,8 +29,12 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)
         run = run_by_key(options["run"])
-        with scratch(settings.DATA, "audit") as place:
-            report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)
+        try:
+            with scratch(settings.DATA, "audit") as place:
+                report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)
+        except (NoRoom, OSError):
+            self.output.error(NoRoom.code, NoRoom.sentence, Exit.ERROR, {})
+            return Exit.ERROR
         self.output.table(
             ("difference", "where", "expected", "found"),
             [[found.what, found.where, found.expected, found.found] for found in report.differences]

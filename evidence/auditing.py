@@ -45,9 +45,7 @@ class NoRoom(Exception):
     """The stored files could not be laid out, so nothing can be said of them: that is no difference."""
 
     code = "audit.no_room"
-    sentence = (
-        "The stored files could not be copied to be audited: the disk is full or read-only. Nothing was done."
-    )
+    sentence = "The stored files could not be copied to be audited: the disk is full or read-only. Nothing was done."
 
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})

@@ -67,7 +67,11 @@ class RunForm(forms.Form):
         profile.queryset = Profile.objects.all()  # one that does not run here is refused with its reason
         profile.choices = [(row.pk, profile.label_from_instance(row)) for row in slim]
         self.fields["endpoint"].queryset = Endpoint.objects.filter(active=True).order_by("name")  # type: ignore[attr-defined]
-        self.fields["worker"].queryset = Worker.objects.filter(lost_declared_at=None)  # type: ignore[attr-defined]
+        workers: Any = self.fields["worker"]
+        workers.queryset = Worker.objects.filter(lost_declared_at=None)
+        # One that serves stands first, and so is what is chosen when nobody chooses.
+        serving_first = sorted(workers.queryset.order_by("name"), key=lambda worker: not worker.alive)
+        workers.choices = [(row.pk, workers.label_from_instance(row)) for row in serving_first]
         self.fields["tasks"].choices = [(task, task) for task in _tasks(list(slim))]  # type: ignore[attr-defined]
 
     @property

@@ -90,10 +90,11 @@ def _choose(request: HttpRequest, baseline: Run | None, candidate: Run | None) -
     for chosen in (baseline, candidate):
         if chosen is not None and chosen.key not in {row.key for row in rows}:
             rows.append(run_row(chosen))
+    newest_two = [row.key for row in rows[:2]] if len(rows) > 1 else ["", ""]
     context = {
         "rows": rows,
-        "baseline": baseline.key if baseline else "",
-        "candidate": candidate.key if candidate else "",
+        "baseline": baseline.key if baseline else newest_two[1],
+        "candidate": candidate.key if candidate else newest_two[0],
     }
     return render(request, "evidence/compare_choose.html", context)
 

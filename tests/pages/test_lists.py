@@ -181,3 +181,11 @@ def test_no_page_holds_inline_script_or_style(full: Site) -> None:
         policy = response["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
+
+
+def test_the_two_newest_runs_are_offered_and_never_one_twice(site: Site, browse: Browser) -> None:
+    older, newer = make_run(site, "passed"), make_run(site, "failed")
+    text = browse("viewer").get("/runs/compare/").content.decode()
+    baseline, candidate = text.split('name="candidate"')
+    assert f'value="{older.key}" selected' in baseline and f'value="{newer.key}" selected' in candidate
+    assert text.count(" selected") == 2

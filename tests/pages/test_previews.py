@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from evidence.ingest import MAX_FILES, MAX_RUN_BYTES
 from runs import locks
-from runs.models import AuditEntry, Preview, Run, TaskBundle
+from runs.models import AuditEntry, Preview, Run, TaskBundle, Worker
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, digest
 
@@ -189,6 +189,13 @@ def test_a_site_without_workers_says_how_to_get_one(db: None, client: Client) ->
 
     client.force_login(person("operator-9", "operator"))
     assert "manage.py prepare" in client.get("/runs/new/").content.decode()
+
+
+def test_a_worker_that_serves_is_offered_first(site: Site, browse: Browser) -> None:
+    """One that was never started, or fell silent, would keep the run waiting."""
+    Worker.objects.create(name="a-name-that-sorts-first")
+    text = browse("operator").get("/runs/new/").content.decode()
+    assert text.index(">worker-1<") < text.index(">a-name-that-sorts-first, ")
 
 
 def test_a_run_can_be_previewed_again_with_its_choices(full: Site) -> None:

@@ -6,6 +6,7 @@ container, so it is the proof that classification rests on; it is read as strict
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from evidence.strict_json import JsonProblem, load_object
@@ -115,6 +116,7 @@ class Observed:
     events: int = 0
     problems: tuple[str, ...] = ()
     cut_line: bool = False
+    clock_went_back: bool = False
 
     def exec_of(self, role: str, purpose: str) -> Exec | None:
         """The last command of that role and purpose."""
@@ -161,7 +163,14 @@ def _collect(events: list[dict[str, Any]], problems: list[str], *, cut_line: boo
         events=len(events),
         problems=tuple(problems),
         cut_line=cut_line,
+        clock_went_back=_went_back(events),
     )
+
+
+def _went_back(events: list[dict[str, Any]]) -> bool:
+    """Whether the monotonic clock of one line lies before that of the line before it."""
+    times = [event["mono"] for event in events if type(event.get("mono")) in (int, float)]
+    return any(later < earlier for earlier, later in pairwise(times))
 
 
 def _build[T](
@@ -172,7 +181,7 @@ def _build[T](
             continue
         try:
             yield make(event)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             problems.append(f"{name}: {type(error).__name__}")
 
 

@@ -4,13 +4,18 @@ from typing import Any
 
 from evidence.checks import Check, at, equal
 from evidence.clocks import moment
-from evidence.folder import FileState, Folder
+from evidence.folder import Folder
 from evidence.harbor import HarborFacts
-from evidence.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
-from evidence.redactions import Redaction, read_redactions
+from evidence.kept_checks import (
+    MAX_FILE_BYTES,
+    kept_checks,
+    recorded_proof,
+    verifier_input_check,
+    whole_input_proof,
+)
+from evidence.observed import AGENT, VERIFIER, Observed
 from runs.ownership_document import JournalDocument
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
 # Tar headers hold whole seconds, so a file may seem up to this much older than it is.
 MTIME_SLACK_S = 2.0
 
@@ -35,14 +40,20 @@ def own_checks(
         *_opened_checks(observed, spec, trial),
         *_uuid_checks(observed, harbor, journal, trial),
         *_journal_image_checks(journal, spec, trial),
-        *_kept_checks(folder, base, observed),
-        _verifier_input_check(observed),
+        *kept_checks(folder, base, observed),
+        verifier_input_check(observed),
         _reward_age_check(folder, base, observed),
     ]
 
 
 def proof_checks(
-    observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, spec: dict[str, Any], trial: int
+    folder: Folder,
+    base: str,
+    observed: Observed,
+    harbor: HarborFacts,
+    journal: JournalDocument | None,
+    spec: dict[str, Any],
+    trial: int,
 ) -> tuple[Check, ...]:
     """The parts of the proof of execution that row 9 asks for, beside the agent's end and a completion."""
     missing = "invalid_evaluation.proof_missing"
@@ -53,6 +64,18 @@ def proof_checks(
         Check("proof.agent_image", missing, AGENT in images, "no agent container seen"),
         _version_check(observed, spec),
         Check("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
+        Check("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
+        _order_proof(observed),
+        whole_input_proof(observed),
+        recorded_proof(folder, base, observed),
+    )
+
+
+def _tests_were_sent(observed: Observed) -> bool:
+    """The reviewed grading program went into the verifier; Harbor sends it for every separate verifier."""
+    return any(
+        item.role == VERIFIER and item.purpose == "tests" and item.direction == "upload" and item.outcome == "ok"
+        for item in observed.transfers
     )
 
 
@@ -114,40 +137,17 @@ def _journal_image_checks(journal: JournalDocument | None, spec: dict[str, Any],
     ]
 
 
-def _kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
-    """Each kept file is byte for byte what the provider hashed when it copied it."""
-    checks = []
-    redactions = read_redactions(folder)
-    for transfer in observed.transfers:
-        if transfer.kept is None:
-            continue
-        for path, file in kept_files(base, transfer):
-            state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
-            original = _before_redaction(redactions.get(path), digest)
-            held = state in (FileState.OK, FileState.EMPTY) and original == file.sha256
-            checks.append(Check(f"kept.{path}", "integrity.artifact_hash", held, state.value))
-    return checks
-
-
-def _before_redaction(redaction: Redaction | None, digest: str | None) -> str | None:
-    """What a file's hash was before a known secret was removed from it, if it is still that scrubbed file."""
-    return redaction.original_sha256 if redaction is not None and redaction.sha256 == digest else digest
-
-
-def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
-    """Paths, relative to the run's folder, of the files that a transfer kept; an unclean one is read as unsafe."""
-    root = f"{base}/{transfer.kept}"
-    return [(root if entry.path in ("", ".") else f"{root}/{entry.path}", entry) for entry in transfer.entries]
-
-
-def _verifier_input_check(observed: Observed) -> Check:
-    """What the verifier was given was copied out of the agent's container, as it was."""
-    downloads = [item for item in observed.transfers if item.role == AGENT and item.purpose == "artifact"]
-    uploads = [item for item in observed.transfers if item.role == VERIFIER and item.purpose == "artifacts_in"]
-    whole = all(item.files <= len(item.entries) for item in (*downloads, *uploads))
-    copied = {entry.sha256 for item in downloads for entry in item.entries}
-    foreign = [entry for item in uploads for entry in item.entries if entry.sha256 not in copied]
-    return Check("verifier.input", "integrity.verifier_input", not (whole and foreign), f"{len(foreign)} differ")
+def _order_proof(observed: Observed) -> Check:
+    """The record's own clock never goes back, and what was graded was finished before the grading began."""
+    agent, verifier = observed.exec_of(AGENT, "agent"), observed.exec_of(VERIFIER, "verifier")
+    began = None if verifier is None else verifier.started_mono
+    early = agent is not None and began is not None and began < agent.mono
+    return Check(
+        "observed.order",
+        "integrity.times_inverted",
+        not observed.clock_went_back and not early,
+        "the verifier began before the agent ended" if early else "the record's clock goes back",
+    )
 
 
 def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:

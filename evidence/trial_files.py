@@ -14,6 +14,7 @@ from evidence.strict_json import JsonProblem, load_object
 from runs.ownership_document import JournalDocument
 
 SUPERVISION_SCHEMA = "benchsite.supervision/v1"
+MAX_LIMIT_S = 10**9  # no run has such a limit, and the calendar holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class RunContext:
 
     def limit(self, name: str) -> float | None:
         value = at(self.spec, "limits", name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        return float(value) if abs(value) <= MAX_LIMIT_S else None
 
 
 @dataclass(frozen=True, slots=True)

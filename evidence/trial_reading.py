@@ -32,7 +32,12 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
         trial=number,
         task=str(task.get("name")),
         checks=(*context.checks, *_checks(context, files, number)),
-        proofs=proof_checks(files.observed, files.harbor, context.journal, context.spec, number),
+        proofs=(
+            _confinement_proof(context),
+            *proof_checks(
+                context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number
+            ),
+        ),
         started=files.present,
         cancel=_cancel(context, files),
         interrupted=_interrupted(context, files),
@@ -74,9 +79,21 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
             "integrity.times_inverted",
             not files.supervised.inverted and not _monotonic_inverted(files),
         ),
+        Check(
+            "supervision.trial",
+            "integrity.trial_identity",
+            not files.supervision or files.supervision.get("trial") == number,
+            "the supervision record is another trial's",
+        ),
         *own_checks(context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number),
         *files.harbor.checks,
     ]
+
+
+def _confinement_proof(context: RunContext) -> Check:
+    """Before any agent started, a probe showed that the run's network reaches nothing but the gateway (design 3.5)."""
+    confined = at(context.document, "probe", "passed") is True
+    return Check("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
 
 
 def _monotonic_inverted(files: TrialFiles) -> bool:

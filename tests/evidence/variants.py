@@ -530,7 +530,7 @@ def refuse(purpose: str, outcome: str) -> Change:
         if kept:
             run.trial.kept = {p: d for p, d in run.trial.kept.items() if not p.startswith(kept + "/")}
         if purpose == "artifact":
-            run.trial.event("transfer", purpose="artifacts_in")["entries"] = []
+            run.trial.event("transfer", purpose="artifacts_in").update(entries=[], files=0)
 
     return change
 

@@ -1,0 +1,105 @@
+"""A folder from which a record was taken, or to which a file was added, never passes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evidence.classify import classify_trial
+from evidence.codes import Bucket
+from evidence.results import read_run
+from tests.evidence.folders import RunCase, load_run, passing_run, sha256
+
+REAL = Path(__file__).parents[1] / "fixtures/real-run"
+type Change = Callable[[RunCase], object]
+
+
+def _unfetched_reward(run: RunCase) -> None:
+    """The provider says that the verifier left nothing, and a reward lies in its place all the same."""
+    run.trial.event("transfer", purpose="verifier_logs").update(outcome="source_absent", entries=[], files=0, kept=None)
+
+
+def _graded_first(run: RunCase) -> None:
+    command = run.trial.event("exec", purpose="verifier")
+    command["started_mono"] = run.trial.event("exec", purpose="agent")["mono"] - 1
+
+
+def _added(path: str) -> Change:
+    return lambda run: run.trial.kept.update({path: b"forged"})
+
+
+FORGED: dict[str, tuple[Change, str]] = {
+    "a reward that no transfer names": (_unfetched_reward, "integrity.artifact_hash"),
+    "a kept file that no transfer names": (_added("agent/forged.json"), "integrity.artifact_hash"),
+    "another trial's supervision": (
+        lambda run: run.trial.supervision.update(trial=2),  # type: ignore[union-attr]
+        "integrity.trial_identity",
+    ),
+    "no record of what the verifier was given": (
+        lambda run: run.trial.drop("transfer", purpose="artifacts_in"),
+        "integrity.verifier_input",
+    ),
+    "no record of the grading program": (
+        lambda run: run.trial.drop("transfer", purpose="tests"),
+        "invalid_evaluation.proof_missing",
+    ),
+    "graded before the agent ended": (_graded_first, "integrity.times_inverted"),
+    "a record whose clock goes back": (
+        lambda run: run.trial.events[-1].update(mono=1.0),
+        "integrity.times_inverted",
+    ),
+    "a probe that failed": (lambda run: run.run["probe"].update(passed=False), "invalid_evaluation.proof_missing"),
+    "no probe": (lambda run: run.run.update(probe=None), "invalid_evaluation.proof_missing"),
+    "a number that no float holds": (
+        lambda run: run.trial.event("exec", purpose="agent").update(duration_s=10**400),
+        "integrity.observed_broken",
+    ),
+}
+
+
+@pytest.mark.parametrize("make", [lambda: passing_run(1), lambda: load_run(REAL)], ids=["synthetic", "real"])
+@pytest.mark.parametrize("name", FORGED)
+def test_what_was_forged_or_taken_away_is_named_and_never_passes(
+    name: str, make: Callable[[], RunCase], tmp_path: Path
+) -> None:
+    change, code = FORGED[name]
+    run = make()
+    change(run)
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert (judged.bucket, judged.code) == (Bucket.ERROR, code)
+
+
+def test_a_limit_that_no_calendar_holds_is_no_crash(tmp_path: Path) -> None:
+    run = passing_run(1)
+    run.spec["limits"]["agent_s"] = 10**400
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).bucket is Bucket.ERROR
+
+
+def test_a_reward_cannot_be_changed_under_the_name_of_a_removed_secret(tmp_path: Path) -> None:
+    case = passing_run(1)
+    case.trial.reward(json=b'{"reward": 0}')
+    run = case.write(tmp_path / "run")
+    path = "trials/1/kept/verifier/reward.json"
+    entry = {"original_sha256": sha256(b'{"reward": 0}'), "sha256": sha256(b'{"reward": 1}'), "replaced": 1}
+    (run / path).write_bytes(b'{"reward": 1}')
+    (run / "evidence").mkdir()
+    record = {"schema": "benchsite.redactions/v1", "files": {path: entry}}
+    (run / "evidence/redactions.json").write_text(json.dumps(record))
+    assert classify_trial(read_run(run).trials[0]).code == "integrity.artifact_hash"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_files_beyond_those_that_a_record_names_are_held_by_its_one_hash(changed: bool, tmp_path: Path) -> None:
+    case = passing_run(1)
+    case.trial.kept.update({f"agent/many/{number:03}.txt": b"x" for number in range(300)})
+    case.trial.recopy()
+    transfer = case.trial.event("transfer", purpose="agent_logs")
+    lines = (f"{entry['sha256']} {entry['size']} {entry['path']}\n" for entry in transfer["entries"])
+    transfer["sha256"] = sha256("".join(lines).encode())
+    transfer["entries"] = transfer["entries"][:200]
+    run = case.write(tmp_path / "run")
+    if changed:
+        (run / "trials/1/kept/agent/many/299.txt").write_bytes(b"y")
+    judged = classify_trial(read_run(run).trials[0])
+    assert judged.code == ("integrity.artifact_hash" if changed else "passed.reward_1")

@@ -85,7 +85,8 @@ def _host_problems(host: str, route: str) -> Iterator[Problem]:
 
 
 def _address(host: str) -> _Address | None:
-    """The address that a host stands for, also written as `127.1`, `0x7f000001` or `2130706433`."""
+    """The address that a host stands for, also written as `127.1`, `0x7f000001`, `2130706433` or with a final dot."""
+    host = host.rstrip(".")
     try:
         address: _Address = ipaddress.ip_address(host)
     except ValueError:

@@ -163,3 +163,9 @@ def test_no_url_with_user_info_query_or_fragment_is_ever_taken(url):
 def test_a_credential_file_never_steps_up_or_stays(name):
     with pytest.raises(DocumentError):
         loaded(credential={"kind": "file", "name": name})
+
+
+@pytest.mark.parametrize(("host", "code"), [("169.254.169.254.", "bad_host"), ("127.0.0.1.", "loopback_without_route")])
+def test_a_final_dot_makes_no_name_of_an_address(host: str, code: str) -> None:
+    codes = {problem.code for problem in url_problems(f"http://{host}/v1", "direct")}
+    assert {"endpoint.odd_address", f"endpoint.{code}"} <= codes

@@ -11,6 +11,7 @@ from evidence.redactions import Redaction, read_redactions
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_KEPT_FILES = 8192
 REWARDS = ("reward.json", "reward.txt")
+_PLAIN = (FileState.OK, FileState.EMPTY)
 _CODE = "integrity.artifact_hash"
 _INPUT = "integrity.verifier_input"
 
@@ -34,7 +35,9 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Check:
     if not any(item.role == VERIFIER and item.purpose == "verifier_logs" for item in observed.transfers):
         passed_over.append(f"{base}/kept/verifier/")
     listing = folder.walk(f"{base}/kept", limit=MAX_KEPT_FILES)
-    found = [entry.path for entry in listing.entries if entry.path not in named]
+    # What is no plain file of a size that is kept is never read as evidence, and has a code of its own.
+    plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
+    found = [entry.path for entry in plain if entry.path not in named]
     foreign = [path for path in found if not path.startswith(tuple(passed_over))]
     return Check("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
 

@@ -68,7 +68,7 @@ def test_every_mode_but_those_that_fail_at_once_says_that_it_is_ready(mode: Mode
     assert answer.body["choices"][0]["message"] == {"role": "assistant", "content": "ready"}
 
 
-@pytest.mark.parametrize("mode", FAILING_AT_ONCE)
+@pytest.mark.parametrize("mode", sorted(FAILING_AT_ONCE))
 def test_a_mode_that_fails_at_once_answers_readiness_and_trials_alike(mode: Mode) -> None:
     ready, trial = (answer_to({**chat(mode), **changes}) for changes in ({"messages": QUESTION}, {}))
     late = answer_to(chat(mode.removesuffix("-at-once")))

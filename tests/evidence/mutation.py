@@ -8,6 +8,7 @@ import ast
 import copy
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -136,4 +137,8 @@ def main(wanted: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # One data folder for all: a forked child leaves without tidying up its own.
+    with tempfile.TemporaryDirectory(prefix="benchsite-mutation-") as data:
+        os.environ["BENCHSITE_DATA"] = data
+        code = main(sys.argv[1:])
+    sys.exit(code)

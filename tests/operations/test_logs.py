@@ -192,6 +192,7 @@ def test_every_line_of_a_job_names_it_and_its_run(monkeypatch, kind):
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(serving.RqWorker, "execute_job", lambda self, job, queue: seen.append(get_contextvars()))
     monkeypatch.setattr(serving.recovery, "recover_run", lambda run: seen.append(get_contextvars()))
+    monkeypatch.setattr(serving.endpoint_testing, "close_lost", lambda worker: seen.append(get_contextvars()))
     monkeypatch.setattr(serving.connections, "close_all", lambda: None)
     job = SimpleNamespace(id=f"{kind}-{'ab' * 16}")
     object.__new__(serving.HostWorker).execute_job(job, None)

@@ -11,6 +11,7 @@ from runs import registry
 from runs.documents.problems import DocumentError
 from runs.models import Endpoint, Profile, TaskBundle, Worker
 from runs.presenting.workers import condition
+from runs.preview import Choice
 from runs.refusals import BadInput
 
 _OPTIONAL = "leave empty for the profile's own"
@@ -78,6 +79,14 @@ class RunForm(forms.Form):
     def ready(self) -> bool:
         """Whether there is anything to choose from in each of the three."""
         return all(list(self.fields[name].choices) for name in ("profile", "endpoint", "worker"))  # type: ignore[attr-defined]
+
+    @property
+    def choice(self) -> Choice:
+        """What a valid form chooses."""
+        chosen: dict[str, Any] = self.cleaned_data
+        names = ("tasks", "max_trial_seconds", "max_steps")
+        narrowing = {name: chosen.get(name) for name in names}
+        return Choice(chosen["profile"], chosen["bundle"], chosen["endpoint"], chosen["worker"], **narrowing)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -38,17 +38,7 @@ class Choice:
         return {"tasks": tasks, "max_trial_seconds": self.max_trial_seconds, "max_steps": self.max_steps}
 
 
-def make_preview(
-    *,
-    user: AnyUser,
-    profile: Profile,
-    bundle: TaskBundle,
-    endpoint: Endpoint,
-    worker: Worker,
-    tasks: Sequence[str] | None = None,
-    max_trial_seconds: int | None = None,
-    max_steps: int | None = None,
-) -> Preview:
+def make_preview(*, user: AnyUser, choice: Choice) -> Preview:
     """Resolve and check a run, and store what is shown. Expires after 15 minutes; starts nothing.
 
     Raises ``BadInput`` for what only the person can mend (an unknown task, a limit wider than the profile, a
@@ -56,24 +46,23 @@ def make_preview(
     without a spec (``spec_sha256`` empty) can be shown but not confirmed. Raises ``PermissionDenied``.
     """
     person = access.require(user, access.START)
-    choice = Choice(profile, bundle, endpoint, worker, tasks, max_trial_seconds, max_steps)
     spec, checks = resolve(choice)
     with transaction.atomic():
         preview = Preview.objects.create(
             user=person,
-            profile=profile,
-            bundle=bundle,
-            endpoint=endpoint,
-            worker=worker,
+            profile=choice.profile,
+            bundle=choice.bundle,
+            endpoint=choice.endpoint,
+            worker=choice.worker,
             request=choice.as_request(),
             spec="" if spec is None else spec.text,
             spec_sha256="" if spec is None else spec.spec_sha256,
             checks=checks,
-            capability_sha256=worker.capability_sha256,
+            capability_sha256=choice.worker.capability_sha256,
             expires_at=timezone.now() + EXPIRES_AFTER,
         )
-        detail = {"preview": preview.id.hex, "spec_sha256": preview.spec_sha256, "worker": worker.name}
-        audit.record(AuditKind.PREVIEW, user=user, subject=profile.name, detail=detail)
+        detail = {"preview": preview.id.hex, "spec_sha256": preview.spec_sha256, "worker": choice.worker.name}
+        audit.record(AuditKind.PREVIEW, user=user, subject=choice.profile.name, detail=detail)
     return preview
 
 

@@ -21,7 +21,7 @@ from runs.management.commands.preview import preview_json
 from runs.management.output import run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import LogLine, Run
-from runs.preview import make_preview
+from runs.preview import Choice, make_preview
 from runs.runlog import read_log
 
 
@@ -29,8 +29,7 @@ def preview(user: User, given: PreviewArguments) -> CallToolResult:
     """What would be executed, with every check. Starts nothing; valid for 15 minutes."""
     access.require(user, access.START)
     profile = registry.find_profile(given.profile)
-    made = make_preview(
-        user=user,
+    choice = Choice(
         profile=profile,
         bundle=registry.bundle_of(profile),
         endpoint=registry.find_endpoint(given.endpoint or ""),
@@ -39,6 +38,7 @@ def preview(user: User, given: PreviewArguments) -> CallToolResult:
         max_trial_seconds=given.max_trial_seconds,
         max_steps=given.max_steps,
     )
+    made = make_preview(user=user, choice=choice)
     return answer("benchsite.preview/v1", preview_json(made), exact=("spec",))
 
 

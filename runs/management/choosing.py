@@ -63,14 +63,4 @@ def _endpoint(name: str | None) -> Endpoint:
 
 def preview_of(user: User, options: dict[str, Any]) -> Preview:
     """Make the preview that the arguments describe. Raises ``BadInput`` with the remedy."""
-    choice = choice_of(options)
-    return make_preview(
-        user=user,
-        profile=choice.profile,
-        bundle=choice.bundle,
-        endpoint=choice.endpoint,
-        worker=choice.worker,
-        tasks=choice.tasks,
-        max_trial_seconds=choice.max_trial_seconds,
-        max_steps=choice.max_steps,
-    )
+    return make_preview(user=user, choice=choice_of(options))

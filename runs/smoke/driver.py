@@ -76,8 +76,7 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
     """Carry out one scenario to its end and tell what came of it."""
     registry.register_endpoint(endpoint.record(scenario.mode), user=user)
     profile = registry.find_profile(PROFILE)
-    shown = preview.make_preview(
-        user=user,
+    choice = preview.Choice(
         profile=profile,
         bundle=registry.find_bundle(PROFILE),
         endpoint=registry.find_endpoint(scenario.endpoint),
@@ -85,6 +84,7 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
         tasks=scenario.tasks,
         max_trial_seconds=scenario.max_trial_seconds,
     )
+    shown = preview.make_preview(user=user, choice=choice)
     run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
     started = time.monotonic()
     say(f"{scenario.name}: run {run.key}")

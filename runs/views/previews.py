@@ -28,17 +28,12 @@ def run_new(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.POST or None, initial=_like(request))
     if form.is_valid():
         try:
-            preview = make_preview(user=request.user, **_chosen(form))
+            preview = make_preview(user=request.user, choice=form.choice)
         except BadInput as error:
             form.add_error(None, ValidationError(f"{error.sentence} {error.detail}".strip(), code=error.code))
         else:
             return redirect("preview", key=preview.pk)
     return render(request, "runs/run_new.html", {"form": form})
-
-
-def _chosen(form: RunForm) -> dict[str, Any]:
-    names = ("profile", "bundle", "endpoint", "worker", "tasks", "max_steps", "max_trial_seconds")
-    return {name: form.cleaned_data.get(name) for name in names}
 
 
 def _like(request: HttpRequest) -> dict[str, Any]:

@@ -43,13 +43,9 @@ def _fill() -> dict[str, str]:
 
     call_command("migrate", verbosity=0)
     site = factories.full_site()
-    made = preview.make_preview(
-        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
-    )
+    made = preview.make_preview(user=site.admin, choice=site.choice)
     site.worker.image_locks.filter(role="verifier").update(current=False)
-    blocked = preview.make_preview(
-        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
-    )
+    blocked = preview.make_preview(user=site.admin, choice=site.choice)
     found = {"preview": f"/runs/previews/{made.pk.hex}/", "preview-blocked": f"/runs/previews/{blocked.pk.hex}/"}
     return paths(site) | found | admin_paths(site)
 

@@ -16,9 +16,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "be
 
 
 def all_paths(site: Site) -> dict[str, str]:
-    made = preview.make_preview(
-        user=site.admin, profile=site.profile, bundle=site.bundle, endpoint=site.endpoint, worker=site.worker
-    )
+    made = preview.make_preview(user=site.admin, choice=site.choice)
     return paths(site) | {"preview": f"/runs/previews/{made.pk.hex}/"}
 
 

@@ -35,6 +35,7 @@ from runs.models import (
     Verdict,
     Worker,
 )
+from runs.preview import Choice
 from tests.pages.evidence_files import keep
 
 PASSWORD = "a long enough password"
@@ -60,6 +61,11 @@ class Site:
     endpoint: Endpoint
     other_endpoint: Endpoint
     runs: dict[str, Run] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> Choice:
+        """What a preview would show when nothing is narrowed."""
+        return Choice(self.profile, self.bundle, self.endpoint, self.worker)
 
 
 def person(name: str, *roles: str, staff: bool = False) -> User:

@@ -10,6 +10,7 @@ from runs import locks, registry, reviewing
 from runs.documents.canonical import canonical_sha256
 from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import Endpoint, Profile, TaskBundle, Worker
+from runs.preview import Choice
 from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
 from tests.runs.rows import person
 
@@ -45,14 +46,15 @@ class Site:
     worker: Worker
 
     def choice(self, **changes: Any) -> dict[str, Any]:
-        """Arguments of ``make_preview``."""
+        """Arguments of ``make_preview``; ``changes`` are another ``user``, or another part of the choice."""
+        user = changes.pop("user", self.operator)
         rows = {
             "profile": self.profile,
             "bundle": self.bundle,
             "endpoint": self.endpoint,
             "worker": self.worker,
         }
-        return {"user": self.operator, **rows, **changes}
+        return {"user": user, "choice": Choice(**(rows | changes))}
 
 
 def ready_site(name: str = "local") -> Site:

@@ -4,7 +4,6 @@ The gateway adds the credential; the probe holds a token of its own. What is jud
 neither the probe nor the endpoint can write.
 """
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ import docker
 
 from evidence.ledger import LedgerRequest, read_ledger
 from runs.checks import Check
-from runs.containers import ContainerRequest, create_owned, engine_call, remove_owned, start_owned
 from runs.engine.gateway import ALIAS, PORT, RunGateway
 from runs.engine.gateway_log import container_log
-from runs.ownership import Journal, Role
+from runs.engine.probing import said_by_probe
+from runs.ownership import Journal
 from runs.readiness import SECONDS, Answer, failure_class, judge, question
 
 PROGRAM = Path(__file__).with_name("endpoint_probe.py")
@@ -25,7 +24,6 @@ PROGRAM = Path(__file__).with_name("endpoint_probe.py")
 BOUND_SECONDS = int(SECONDS) + 10
 _LINE_SECONDS = 2.0
 _POLL_SECONDS = 0.05
-_MEMORY = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def ask_endpoint(
         "seconds": SECONDS,
         "question": question(model, max_tokens),
     }
-    said = _run(api, journal, gateway, image_id, plan)
+    said = said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, bound_s=BOUND_SECONDS) or {}
     line = _line(api, gateway, trial)
     answer = None if line is None else Answer(line.kind, line.code, line.status, str(said.get("error", "")).lower())
     seconds = said.get("seconds")
@@ -89,33 +87,3 @@ def _line(api: docker.APIClient, gateway: RunGateway, trial: int) -> LedgerReque
         if requests or time.monotonic() >= deadline:
             return requests[-1] if requests else None
         time.sleep(_POLL_SECONDS)
-
-
-def _run(
-    api: docker.APIClient, journal: Journal, gateway: RunGateway, image_id: str, plan: dict[str, Any]
-) -> dict[str, Any]:
-    request = ContainerRequest(
-        role=Role.PROBE,
-        image_id=image_id,
-        command=("python3", "-I", "-S", "-c", PROGRAM.read_text(encoding="utf-8")),
-        cpus=1.0,
-        memory_bytes=_MEMORY,
-        pids=16,
-        nofile=64,
-        network=gateway.networks.internal.id,
-        hosts={ALIAS: gateway.address},  # as every agent has it
-        env={"PLAN": json.dumps(plan)},
-    )
-    owned = create_owned(api, journal, {}, request)
-    try:
-        start_owned(api, journal, owned)
-        with engine_call("wait for the endpoint probe"):
-            api.wait(owned.id, timeout=BOUND_SECONDS)
-            output = api.logs(owned.id, stdout=True, stderr=False)
-    finally:
-        remove_owned(api, journal, owned.intent.nonce)
-    try:
-        said = json.loads(output)
-    except ValueError:
-        said = None
-    return said if isinstance(said, dict) else {}

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 import docker
 import psutil
 
-from runs.containers import ContainerRequest, create_owned, engine_call, remove_owned, start_owned
+from runs.containers import engine_call
 from runs.engine.gateway import ALIAS, PORT, RunGateway
-from runs.ownership import Journal, Role
+from runs.engine.probing import said_by_probe
+from runs.ownership import Journal
 
 PROGRAM = Path(__file__).with_name("egress_probe.py")
 ATTEMPT_SECONDS = 1.0
@@ -29,7 +30,6 @@ OUTSIDE_ADDRESS = "192.0.2.1"
 OUTSIDE_NAME = "example.com"
 MAX_TARGETS = 200
 _CLOSED_PORT = 9
-_MEMORY = 64 * 1024 * 1024
 
 _REACHED = {"connected", "refused", "resolved"}
 _NOT_TRIED = "nothing to try on this host"
@@ -114,7 +114,8 @@ def prove_egress(
             "lookups": [OUTSIDE_NAME],
             "targets": [asdict(target) for target in targets],
         }
-        seen = _run(api, journal, gateway, image_id, plan)
+        bounds = {"bound_s": PROBE_BOUND_SECONDS, "nofile": MAX_TARGETS + 64}
+        seen = _whole(said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, **bounds))
     return judge(seen, gateway.address, [*_unprovable(listening, targets)])
 
 
@@ -232,36 +233,7 @@ def _unprovable(listening: int | None, targets: list[Target]) -> Iterator[str]:
         yield f"This host has more addresses than were tried ({MAX_TARGETS} attempts)."
 
 
-def _run(
-    api: docker.APIClient, journal: Journal, gateway: RunGateway, image_id: str, plan: dict[str, Any]
-) -> dict[str, Any] | None:
-    request = ContainerRequest(
-        role=Role.PROBE,
-        image_id=image_id,
-        command=("python3", "-I", "-S", "-c", PROGRAM.read_text(encoding="utf-8")),
-        cpus=1.0,
-        memory_bytes=_MEMORY,
-        pids=16,
-        nofile=MAX_TARGETS + 64,
-        network=gateway.networks.internal.id,
-        hosts={ALIAS: gateway.address},  # as every agent has it
-        env={"PLAN": json.dumps(plan)},
-    )
-    owned = create_owned(api, journal, {}, request)
-    try:
-        start_owned(api, journal, owned)
-        with engine_call("wait for the egress probe"):
-            api.wait(owned.id, timeout=PROBE_BOUND_SECONDS)
-            output = api.logs(owned.id, stdout=True, stderr=False)
-    finally:
-        remove_owned(api, journal, owned.intent.nonce)
-    return _report(output)
-
-
-def _report(output: bytes) -> dict[str, Any] | None:
-    try:
-        seen = json.loads(output)
-    except ValueError:
-        return None
-    whole = isinstance(seen, dict) and isinstance(seen.get("attempts"), list)
-    return seen if whole and isinstance(seen.get("gateway"), dict) else None
+def _whole(said: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the probe said, when it has the form that the probe's program prints."""
+    whole = said is not None and isinstance(said.get("attempts"), list) and isinstance(said.get("gateway"), dict)
+    return said if whole else None

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 
 from evidence.models import Artifact
 from runs import access
-from runs.admin import ReadOnly
+from runs.admin_read_only import ReadOnly
 
 
 @admin.register(Artifact)

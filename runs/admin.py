@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from runs import access, endpoint_testing, lifecycle, registry, reviewing
 from runs import admin_people as admin_people  # registers users and roles
 from runs.admin_forms import EndpointForm, ProfileForm
+from runs.admin_read_only import ReadOnly
 from runs.cleaning import request_cleanup
 from runs.models import (
     AuditEntry,
@@ -36,22 +37,6 @@ from runs.refusals import Refusal
 admin.site.site_header = "benchsite"
 admin.site.site_title = "benchsite admin"
 admin.site.index_title = "Records, reviews and audit"
-
-
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Nobody edits or deletes a row by hand; the list stays fast on a million of them."""
-
-    show_full_result_count = False
-    list_per_page = 50
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
 
 @admin.register(Run)

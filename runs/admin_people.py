@@ -15,6 +15,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from runs import access, audit
+from runs.admin_read_only import ReadOnly
 from runs.models import AuditKind
 
 _BEYOND = ("is_superuser", "user_permissions")
@@ -67,7 +68,7 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
         return super().log_change(request, obj, message)
 
 
-class RoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class RoleAdmin(ReadOnly):
     """What each role may do. Roles are set up again by every migrate, so nobody edits them here."""
 
     list_display = ("name", "people")
@@ -76,15 +77,6 @@ class RoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @admin.display(description="people")
     def people(self, group: Group) -> int:
         return group.user_set.filter(is_active=True).count()
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
 
 def _superuser(request: HttpRequest) -> bool:

@@ -14,60 +14,46 @@ from evidence.kept_checks import (
     whole_input_proof,
 )
 from evidence.observed import AGENT, VERIFIER, Observed
+from evidence.trial_files import RunContext, TrialFiles
 from runs.ownership_document import JournalDocument
 
 # Tar headers hold whole seconds, so a file may seem up to this much older than it is.
 MTIME_SLACK_S = 2.0
 
 
-def own_checks(
-    folder: Folder,
-    base: str,
-    observed: Observed,
-    harbor: HarborFacts,
-    journal: JournalDocument | None,
-    spec: dict[str, Any],
-    trial: int,
-) -> list[Check]:
+def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check]:
     """Every comparison of row 1 that needs more than Harbor's files."""
     return [
         Check(
             "job.one_trial",
             "integrity.duplicate_trial",
-            len(harbor.folders) <= 1,
-            f"{len(harbor.folders)} folders",
+            len(files.harbor.folders) <= 1,
+            f"{len(files.harbor.folders)} folders",
         ),
-        *_opened_checks(observed, spec, trial),
-        *_uuid_checks(observed, harbor, journal, trial),
-        *_journal_image_checks(journal, spec, trial),
-        *kept_checks(folder, base, observed),
-        verifier_input_check(observed),
-        _reward_age_check(folder, base, observed),
+        *_opened_checks(files.observed, context.spec, trial),
+        *_uuid_checks(files.observed, files.harbor, context.journal, trial),
+        *_journal_image_checks(context.journal, context.spec, trial),
+        *kept_checks(context.folder, files.base, files.observed),
+        verifier_input_check(files.observed),
+        _reward_age_check(context.folder, files.base, files.observed),
     ]
 
 
-def proof_checks(
-    folder: Folder,
-    base: str,
-    observed: Observed,
-    harbor: HarborFacts,
-    journal: JournalDocument | None,
-    spec: dict[str, Any],
-    trial: int,
-) -> tuple[Check, ...]:
+def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Check, ...]:
     """The parts of the proof of execution that row 9 asks for, beside the agent's end and a completion."""
     missing = "invalid_evaluation.proof_missing"
+    observed = files.observed
     images = {opened.role for opened in observed.opened if opened.image_id is not None}
-    identified = bool(_journaled_uuids(journal, trial)) and harbor.trial_uuid is not None
+    identified = bool(_journaled_uuids(context.journal, trial)) and files.harbor.trial_uuid is not None
     return (
         Check("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
         Check("proof.agent_image", missing, AGENT in images, "no agent container seen"),
-        _version_check(observed, spec),
+        _version_check(observed, context.spec),
         Check("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
         Check("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
         whole_input_proof(observed),
-        recorded_proof(folder, base, observed),
+        recorded_proof(context.folder, files.base, observed),
     )
 
 

@@ -34,9 +34,7 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
         checks=(*context.checks, *_checks(context, files, number)),
         proofs=(
             _confinement_proof(context),
-            *proof_checks(
-                context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number
-            ),
+            *proof_checks(context, files, number),
         ),
         started=files.present,
         cancel=_cancel(context, files),
@@ -85,7 +83,7 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
             not files.supervision or files.supervision.get("trial") == number,
             "the supervision record is another trial's",
         ),
-        *own_checks(context.folder, files.base, files.observed, files.harbor, context.journal, context.spec, number),
+        *own_checks(context, files, number),
         *files.harbor.checks,
     ]
 

@@ -28,7 +28,8 @@ ENDPOINT_TEST_JOB = "runs.jobs.test_endpoint"
 ENDPOINT_TEST_TIMEOUT_S = 180
 DEFAULT_RUN_LIMIT_S = 1800
 BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps (JQ02, JQ10)
-_RESULT_TTL_S = 24 * 3600
+# What became of a job stands in the database; the queue need not know it for longer.
+_FORGOTTEN = {"result_ttl": 24 * 3600, "failure_ttl": 24 * 3600}
 _OPEN = (JobStatus.QUEUED, JobStatus.STARTED, JobStatus.CREATED)
 
 
@@ -58,8 +59,7 @@ def put(run_id: UUID, worker: str, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> Non
         run_id.hex,
         job_id=job_id(run_id),
         job_timeout=limit_s + BACKSTOP_S,
-        result_ttl=_RESULT_TTL_S,
-        failure_ttl=_RESULT_TTL_S,
+        **_FORGOTTEN,
         description=f"run {run_id.hex}",
     )
 
@@ -85,8 +85,7 @@ def _put_cleanup(run_id: UUID, worker: str) -> bool:
             run_id.hex,
             job_id=cleanup_job_id(run_id),
             job_timeout=CLEANUP_TIMEOUT_S,
-            result_ttl=_RESULT_TTL_S,
-            failure_ttl=_RESULT_TTL_S,
+            **_FORGOTTEN,
             at_front=True,
             unique=True,
             description=f"cleanup {run_id.hex}",
@@ -103,8 +102,7 @@ def put_endpoint_test(test_id: UUID, worker: str) -> None:
         test_id.hex,
         job_id=endpoint_test_job_id(test_id),
         job_timeout=ENDPOINT_TEST_TIMEOUT_S,
-        result_ttl=_RESULT_TTL_S,
-        failure_ttl=_RESULT_TTL_S,
+        **_FORGOTTEN,
         at_front=True,
         description=f"endpoint test {test_id.hex}",
     )

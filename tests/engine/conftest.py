@@ -14,7 +14,7 @@ from runs.scripted.scripts import TASKS, Mode, Step, script
 from tests.engine import hostility
 from tests.engine.looking import After, Live, look_after, look_live
 from tests.engine.plays import Stage, record
-from tests.engine.site import GateSite, prepared_site, serving, wait_until
+from tests.engine.site import GateSite, copied_site, prepared_site, serving, wait_until
 
 HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
 # The agent shows all that it can find of its own secrets, so that what it can see is on record.
@@ -135,3 +135,12 @@ def failing(gate: Gate) -> EndedRun:
 def _ended(gate: Gate, alias: str) -> EndedRun:
     run = gate.start(alias)
     return EndedRun(gate.site.ended(run), gate.site.run_folder(run), gate.stage)
+
+
+@pytest.fixture
+def world(gate: Gate) -> Iterator[GateSite]:
+    """A site of one test, whose surroundings it may break."""
+    site = copied_site(gate.site)
+    yield site
+    site.stop_queue()
+    shutil.rmtree(site.data)

@@ -27,15 +27,6 @@ ABSENT = "sha256:" + "0" * 64
 TASK = "ledger-totals"
 
 
-@pytest.fixture
-def world(gate: Gate) -> Iterator[GateSite]:
-    """A site of one test, whose surroundings it may break."""
-    site = copied_site(gate.site)
-    yield site
-    site.stop_queue()
-    shutil.rmtree(site.data)
-
-
 def carried_out(world: GateSite, **changes: str) -> tuple[dict[str, Any], str]:
     """Start a run, break the world, let a worker carry it out; gives its document and the log's text."""
     run = world.start(HANG, TASK)

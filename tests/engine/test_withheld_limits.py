@@ -1,8 +1,6 @@
 """A worker whose engine lacks a limit fails its preflight with the mechanism named (issue 4's "simulate each")."""
 
 import os
-import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ from runs.engine.assets import Assets, load_assets
 from runs.engine.capabilities import prove_limits
 from runs.ownership import Journal
 from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS, report_checks
-from tests.engine.conftest import HANG, Gate
-from tests.engine.site import GateSite, copied_site
+from tests.engine.conftest import HANG
+from tests.engine.site import GateSite
 from tests.engine.test_bad_surroundings import TASK, nothing_started
 from tests.engine.withholding import WITHHELD, withholding
 
@@ -59,14 +57,6 @@ def test_each_limit_that_an_engine_lacks_is_found_by_its_mechanism(assets: Asset
     assert (check.passed, check.code) == (False, f"limit.{name}_not_enforced")
     assert check.detail.startswith("Not enforced by ") and "The probe saw: " in check.detail
     assert check.refuses is (name in REQUIRED_LIMITS)
-
-
-@pytest.fixture
-def world(gate: Gate) -> Iterator[GateSite]:
-    site = copied_site(gate.site)
-    yield site
-    site.stop_queue()
-    shutil.rmtree(site.data)
 
 
 def test_a_run_through_an_engine_that_lost_a_limit_ends_in_preflight_and_leaves_nothing(world: GateSite) -> None:

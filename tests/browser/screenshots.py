@@ -1,6 +1,6 @@
 """Takes pictures of every page: ``python -m tests.browser.screenshots DIR`` (by ``script/screenshots DIR``).
 
-On a scratch site with one run of every kind; desktop and phone, light and dark.
+On a scratch site with one run of every kind; desktop and phone, light and dark, and what is printed of some.
 """
 
 import os
@@ -13,9 +13,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 WIDTHS = {"desktop": 1440, "phone": 390}
 SCHEMES = ("light", "dark")
+PRINTED = ("run-error", "trial-error", "preview", "compare", "evidence")
 
 
 def main(folder: Path) -> None:
@@ -112,8 +114,24 @@ def _take(url: str, pages: dict[str, str], folder: Path) -> int:
                     page.screenshot(path=folder / f"{name}-{device}-{scheme}.png", full_page=True)
                     taken += 1
                 context.close()
+        taken += _print(browser, url, pages, folder)
         browser.close()
     return taken
+
+
+def _print(browser: Any, url: str, pages: dict[str, str], folder: Path) -> int:
+    """As a printer shows them, at the width of a sheet of paper."""
+    from tests.browser.conftest import sign_in
+
+    context = browser.new_context(base_url=url, viewport={"width": 700, "height": 990})
+    page = context.new_page()
+    sign_in(page, "admin-1")
+    page.emulate_media(media="print")
+    for name in PRINTED:
+        page.goto(pages[name])
+        page.screenshot(path=folder / f"{name}-print.png", full_page=True)
+    context.close()
+    return len(PRINTED)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -16,8 +17,12 @@ MARK = "harbor_compatibility"
 # Tests never touch the data of a site that runs from this checkout, but share its prepared assets.
 _DATA = Path(os.environ.get("BENCHSITE_DATA", Path(__file__).parent.parent / ".benchsite"))
 os.environ.setdefault("BENCHSITE_ASSETS", str(_DATA / "assets"))
-os.environ["BENCHSITE_DATA"] = tempfile.mkdtemp(prefix="benchsite-test-")
+os.environ["BENCHSITE_DATA"] = _OWN_DATA = tempfile.mkdtemp(prefix="benchsite-test-")
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # playwright's loop runs in the test's thread
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_OWN_DATA, ignore_errors=True)  # here, since xdist's workers end without Python's exit handlers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,7 @@ from runs import access, svg
 from runs.models import Endpoint, Profile, Run
 from runs.presenting import models_table
 from runs.presenting.run_rows import run_row
-from runs.views.connection import connection_panel
+from runs.views.connection import connection
 from runs.views.overview import history
 from runs.views.run_list import listed
 
@@ -57,7 +57,7 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "credential": _credential(found.record),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
-        "connection": connection_panel(request, found).html,
+        "live": connection(request, found).placed,
         "used": Run.objects.filter(endpoint=found).count(),
         "may_start": access.may(request.user, access.START) and found.active,
     }

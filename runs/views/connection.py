@@ -11,15 +11,15 @@ from runs import access, endpoint_testing
 from runs.models import Endpoint, Worker
 from runs.presenting.connections import connection_row
 from runs.refusals import Refusal
-from runs.views.live import Panel, answered, wrapped
+from runs.views.live import Live, answered, part
 
 _EVERY_S = 2
 _ASKED = "{worker} was asked to test the connection. What it finds appears below."
 _OPEN = "{worker} is testing it already; pressing again changed nothing."
 
 
-def connection_panel(request: HttpRequest, endpoint: Endpoint) -> Panel:
-    """The last test from each worker; polls itself as long as one is open."""
+def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
+    """The last test from each worker; the page asks for it as long as one is open."""
     tests = endpoint_testing.last_tests(endpoint)
     may_test = endpoint.active and endpoint_testing.may_test(request.user)
     workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
@@ -27,13 +27,13 @@ def connection_panel(request: HttpRequest, endpoint: Endpoint) -> Panel:
     inner = render_to_string("runs/endpoint.html#connection", context, request)
     address = reverse("endpoint_connection", args=[endpoint.name, endpoint.version])
     every_s = _EVERY_S if any(test.live for test in tests) else 0
-    return wrapped(inner, name="connection", address=address, every_s=every_s)
+    return Live((part("connection", inner),), address, every_s)
 
 
 @require_safe
 def panel(request: HttpRequest, name: str, version: int) -> HttpResponse:
     endpoint = access.endpoint_or_404(request.user, name, version)
-    return answered(request, connection_panel(request, endpoint))
+    return answered(request, connection(request, endpoint))
 
 
 @require_POST

@@ -1,12 +1,13 @@
-"""How does a part of a page keep itself up to date? It says what it has, and is told 304 while that is true.
+"""How does a page keep itself up to date? It asks one address with the tags of its parts; 304 while they are true.
 
-Many people may watch one run: what was made for one of them is remembered for a second, in this process, and given to
-everybody who may see the same.
+What changed comes back alone, each part into its own place, with the tags to ask with from then on. Many people may
+watch one run: what was made for one of them is remembered for a second, in this process, and given to everybody who
+may see the same.
 """
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,6 +20,8 @@ from django.utils.safestring import SafeString, mark_safe
 from runs import access
 
 _ASKS = ' hx-get="{}" hx-trigger="every {}s" hx-swap="outerHTML" hx-headers=\'{{"If-None-Match": "{}"}}\''
+_PART = '<div id="panel-{0}" data-panel="{0}"{1}>{2}</div>'
+_INTO_ITS_PLACE = mark_safe(' hx-swap-oob="true"')
 _QUANTUM_S = 5
 _REMEMBERED_S = 1.0
 # A form's token differs in every answer; what is shown does not.
@@ -26,48 +29,88 @@ _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
-    """``html`` is the finished part, ``tag`` identifies its content."""
+class Part:
+    """``inner`` is the finished content of the part ``name``, ``tag`` identifies it."""
 
-    html: SafeString
+    name: str
+    inner: SafeString
     tag: str
 
+    @property
+    def placed(self) -> SafeString:
+        """The part as it stands in its page."""
+        return format_html(_PART, self.name, "", self.inner)
 
-def wrapped(inner: SafeString, *, name: str, address: str, every_s: int) -> Panel:
-    """A part that asks ``address`` for itself every ``every_s`` seconds; 0 for one that never changes again."""
-    # That a part polls no more is news too, even when nothing else of it changed.
-    content = f"{every_s} {_TOKEN.sub('', inner)}".encode("utf-8", "replace")
-    tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
-    asks = format_html(_ASKS, address, every_s, escapejs(tag)) if every_s else ""
-    follows = mark_safe(" data-follow") if name == "log" else ""
-    return Panel(format_html('<div id="panel-{0}" data-panel="{0}"{1}{2}>{3}</div>', name, follows, asks, inner), tag)
+    @property
+    def sent(self) -> SafeString:
+        """The part as an answer brings it to a page that has an older one."""
+        return format_html(_PART, self.name, _INTO_ITS_PLACE, self.inner)
 
 
-def remembered(request: HttpRequest, make: Callable[[], Panel]) -> Panel:
-    """The part at this address as it was made less than a second ago for somebody of the same permissions."""
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The parts of a page that ask ``address`` for themselves every ``every_s`` seconds; 0 when nothing changes any
+    more."""
+
+    parts: tuple[Part, ...]
+    address: str
+    every_s: int
+
+    @property
+    def tag(self) -> str:
+        """One tag for all: each part's own, and whether the page goes on asking, which is news too."""
+        return f'"{".".join([*(part.tag for part in self.parts), str(self.every_s)])}"'
+
+    @property
+    def placed(self) -> dict[str, SafeString]:
+        """Each part by its name, and the ``poller`` of them all."""
+        return {"poller": self.poller} | {part.name: part.placed for part in self.parts}
+
+    @property
+    def poller(self) -> SafeString:
+        """What asks; an empty place once nothing changes any more."""
+        asks = format_html(_ASKS, self.address, self.every_s, escapejs(self.tag)) if self.every_s else ""
+        return format_html('<div id="poller" hidden{}></div>', asks)
+
+    def since(self, known: str) -> SafeString:
+        """The parts whose tags are not among the ``known`` ones, and the poller that has them all."""
+        tags = frozenset(known.strip('"').split("."))
+        news = [part.sent for part in self.parts if part.tag not in tags]
+        return mark_safe("\n".join([self.poller, *news]))
+
+
+def part(name: str, inner: SafeString) -> Part:
+    """The part ``name`` with the tag of what it shows."""
+    content = f"{name} {_TOKEN.sub('', inner)}".encode("utf-8", "replace")
+    return Part(name, inner, hashlib.sha256(content).hexdigest()[:24])
+
+
+def remembered(request: HttpRequest, make: Callable[[], Live]) -> Live:
+    """What is at this address as it was made less than a second ago for somebody of the same permissions."""
     seen = [str(access.may(request.user, permission)) for permission in access.SEEN_IN_PANELS]
-    asked = [request.get_full_path(), str("HX-Request" in request.headers), *seen]
-    name = f"panel-{hashlib.sha256('\n'.join(asked).encode()).hexdigest()}"
+    name = f"live-{hashlib.sha256('\n'.join([request.get_full_path(), *seen]).encode()).hexdigest()}"
     if (known := cache.get(name)) is not None:
-        return Panel(_with_token(request, known[0]), known[1])
-    panel = make()
-    cache.set(name, (str(panel.html), panel.tag), _REMEMBERED_S)
-    return panel
+        parts, address, every_s = known
+        return Live(tuple(_for_this_reader(request, parts)), address, every_s)
+    live = make()
+    plain = [(part.name, str(part.inner), part.tag) for part in live.parts]
+    cache.set(name, (plain, live.address, live.every_s), _REMEMBERED_S)
+    return live
 
 
-def _with_token(request: HttpRequest, html: str) -> SafeString:
-    """A form of the part is this reader's own."""
-    if _TOKEN.search(html) is None:
-        return mark_safe(html)
-    own = f'name="csrfmiddlewaretoken" value="{get_token(request)}"'
-    return mark_safe(_TOKEN.sub(own, html))
+def _for_this_reader(request: HttpRequest, parts: Iterable[tuple[str, str, str]]) -> Iterable[Part]:
+    """The parts with this reader's own token in their forms."""
+    for name, inner, tag in parts:
+        if _TOKEN.search(inner):
+            inner = _TOKEN.sub(f'name="csrfmiddlewaretoken" value="{get_token(request)}"', inner)
+        yield Part(name, mark_safe(inner), tag)
 
 
-def answered(request: HttpRequest, panel: Panel) -> HttpResponse:
-    """The part on its own, or 304 when the reader has it already."""
-    known = request.headers.get("If-None-Match") == panel.tag
-    response = HttpResponse(status=304) if known else HttpResponse(panel.html)
-    response["ETag"] = panel.tag
+def answered(request: HttpRequest, live: Live) -> HttpResponse:
+    """What changed since the tags that the reader has, or 304 when nothing did."""
+    known = request.headers.get("If-None-Match", "")
+    response = HttpResponse(status=304) if known == live.tag else HttpResponse(live.since(known))
+    response["ETag"] = live.tag
     response["Cache-Control"] = "private, no-store"
     return response
 

@@ -20,7 +20,7 @@ from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import worker_row
-from runs.views.live import Panel, answered, quantised, remembered, wrapped
+from runs.views.live import Live, answered, part, quantised, remembered
 from runs.views.run_list import listed
 from runs.views.workers import busy_workers
 
@@ -29,6 +29,7 @@ _UNSHOWN = ("profile__document", "profile__source", "endpoint__record", "worker_
 _NOTES = 6
 _RECENT = 8
 _FOR_MODELS = 200
+_EVERY_S = 5
 
 
 @require_safe
@@ -39,7 +40,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     runs = _shown()
     context: dict[str, Any] = {
         "now": now,
-        "live": _live(request, workers).html,
+        "live": _live(request, workers).placed,
         "models": [(row, history(row)) for row in models_table.model_rows(runs)],
         "recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
         "workers": [worker_row(worker, now) for worker in workers],
@@ -67,7 +68,7 @@ def overview_live(request: HttpRequest) -> HttpResponse:
     return answered(request, remembered(request, lambda: _live(request, busy_workers())))
 
 
-def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
+def _live(request: HttpRequest, workers: list[Worker]) -> Live:
     ended = Count("trials", filter=Q(trials__bucket=None, trials__stage="ended"))
     found = Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker")
     active = list(found.defer(*_UNSHOWN).annotate(unjudged=ended))
@@ -78,7 +79,7 @@ def _live(request: HttpRequest, workers: list[Worker]) -> Panel:
         "may_start": access.may(request.user, access.START),
     }
     inner = render_to_string("runs/overview.html#live", context, request)
-    return wrapped(inner, name="overview", address=reverse("overview_live"), every_s=5)
+    return Live((part("now", inner),), address=reverse("overview_live"), every_s=_EVERY_S)
 
 
 def history(row: models_table.ModelRow) -> SafeString:

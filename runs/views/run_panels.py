@@ -1,42 +1,73 @@
-"""Which parts of a run's page change while it runs? Each is a fragment with a tag of its own content.
+"""Which parts of a run's page change while it runs? Each is a fragment of the page's own template.
 
-A panel polls itself and says which content it has; the answer is 304 while that is still true, and the panel of
-an ended run does not poll.
+The page asks for all of them at once; that of an ended run asks no more, unless a retry of its cleanup is open.
 """
 
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, QuerySet, TextField, Value, When
+from django.db.models import Case, QuerySet, TextField, Value, When, prefetch_related_objects
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
 from runs import access, lines, svg
-from runs.models import Bucket, LogLine, OwnedResource, Run, Stage, Trial
+from runs.models import AuditEntry, AuditKind, Bucket, Cleanup, LogLine, OwnedResource, Run, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
 from runs.presenting import owned as ownership
 from runs.presenting import run_head, specs, trials
-from runs.views.live import Panel, quantised, wrapped
+from runs.views.live import Live, Part, part, quantised
 
 TRIALS_SHOWN = 50
 _LOG_KEPT = 1000
+_AUDIT_SHOWN = 12
 _EVERY_S = 2
 
 
-def panel(request: HttpRequest, run: Run, name: str) -> Panel:
-    """The panel ``name`` of ``run`` for this reader; ``KeyError`` for a name that is none."""
-    context = _CONTEXTS[name](request, run)
-    alone = "HX-Request" in request.headers
-    inner = render_to_string(f"runs/run.html#{name}", {**context, "run_key": run.key, "oob": alone}, request)
-    address = reverse("run_panel", args=[run.key, name])
+def live(request: HttpRequest, run: Run) -> Live:
+    """All parts of the page of ``run`` for this reader."""
+    prefetch_related_objects([run], "resources")  # two parts show them
+    retried = _retry_asked_at(run)
+    parts = tuple(_part(request, run, name, retried) for name in NAMES)
+    address = reverse("run_live", args=[run.key])
     if request.GET:
         address += f"?{request.GET.urlencode()}"
-    return wrapped(inner, name=name, address=address, every_s=0 if run.terminal else _EVERY_S)
+    return Live(parts, address, _EVERY_S if not run.terminal or retried else 0)
+
+
+def _part(request: HttpRequest, run: Run, name: str, retried: datetime | None) -> Part:
+    context = {**_CONTEXTS[name](request, run), "run": run, "run_key": run.key, "retried": retried}
+    return part(name, render_to_string(f"runs/run.html#{name}", context, request))
+
+
+def _retry_asked_at(run: Run) -> datetime | None:
+    """When a cleanup was asked for that has not ended: after the last attempt, of a run that is not clean."""
+    if not run.terminal or run.cleanup == Cleanup.CLEAN:
+        return None
+    asked = AuditEntry.objects.filter(run_id=run.pk, kind=AuditKind.CLEANUP).values_list("at", flat=True).first()
+    return asked if asked and (run.cleanup_at is None or asked > run.cleanup_at) else None
+
+
+def _head(request: HttpRequest, run: Run) -> dict[str, Any]:
+    return {
+        "head": run_head.head(run, specs.read(run.spec)),
+        "may_start": access.may(request.user, access.START),
+    }
+
+
+def _audit(request: HttpRequest, run: Run) -> dict[str, Any]:
+    if not access.may(request.user, access.READ_PRIVATE):
+        return {"audit": None}
+    newest = AuditEntry.objects.filter(run_id=run.pk)[:_AUDIT_SHOWN]
+    return {"audit": [run_head.audit_row(entry) for entry in reversed(newest)]}
+
+
+def _evidence(_request: HttpRequest, _run: Run) -> dict[str, Any]:
+    return {}  # the evidence app's tag finds what it shows
 
 
 def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -61,7 +92,6 @@ def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
         "stale": banners.is_stale(run, timezone.now()),
         "heartbeat": run.heartbeat_at,
         "worker": run.worker.name,
-        "head": run_head.head(run, spec),
     }
 
 
@@ -159,9 +189,12 @@ def _owned(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 
 _CONTEXTS: dict[str, Callable[[HttpRequest, Run], dict[str, Any]]] = {
+    "head": _head,
     "verdict": _verdict,
     "trials": _trials,
     "log": _log,
+    "audit": _audit,
     "owned": _owned,
+    "evidence": _evidence,
 }
 NAMES = tuple(_CONTEXTS)

@@ -18,7 +18,7 @@ READ = {
     "overview_live": ROLES,
     "runs": ROLES,
     "run": ROLES,
-    "run_panel": ROLES,
+    "run_live": ROLES,
     "trial": ROLES,
     "compare": ROLES,
     "profiles": ROLES,
@@ -50,7 +50,7 @@ def address(site: Site, name: str) -> str:
     run = site.runs["error"].key
     arguments: dict[str, list[object]] = {
         "run": [run],
-        "run_panel": [run, "verdict"],
+        "run_live": [run],
         "run_cancel": [run],
         "run_cleanup": [run],
         "trial": [run, 1],

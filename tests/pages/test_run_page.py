@@ -1,22 +1,17 @@
-"""The run page says what happened, from the row that is the truth; panels change only when something did."""
+"""The run page says what happened, from the row that is the truth."""
 
-import json
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import time_machine
-from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from runs import lifecycle
-from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Trial, Verdict
+from runs.models import AuditEntry, Run, Trial
 from runs.runlog import Line, append_log
-from runs.views.run_panels import NAMES
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import PLANS, Site, make_run
 
@@ -162,41 +157,6 @@ def test_a_retry_while_it_runs_is_refused_in_words(site: Site, browse: Browser, 
     assert jobs == []
 
 
-# --- panels ---
-
-
-def panel(client: Client, run: Run, name: str, tag: str = "") -> Any:
-    headers = {"HX-Request": "true"} | ({"If-None-Match": tag} if tag else {})
-    return client.get(f"/runs/{run.key}/live/{name}/", headers=headers)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_panel_that_did_not_change_is_not_sent_again(site: Site, browse: Browser, name: str) -> None:
-    run, client = make_run(site, "running"), browse("operator")
-    first = panel(client, run, name)
-    assert first.status_code == 200
-    again = panel(client, run, name, first["ETag"])
-    assert (again.status_code, again.content) == (304, b"")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_panel_asks_with_the_tag_that_it_was_sent_with(site: Site, browse: Browser, name: str) -> None:
-    run, client = make_run(site, "running"), browse("operator")
-    response = panel(client, run, name)
-    headers = re.search(r"hx-headers='([^']+)'", response.content.decode())
-    assert headers is not None
-    assert json.loads(headers[1]) == {"If-None-Match": response["ETag"]}
-
-
-@pytest.mark.parametrize("kind", [kind for kind in PLANS if kind not in ("running", "queued")])
-def test_nothing_polls_once_the_run_has_ended(site: Site, browse: Browser, kind: str) -> None:
-    run = make_run(site, kind)
-    html = text_of(browse("operator"), run)
-    assert "hx-get" not in html
-    for name in NAMES:
-        assert "hx-get" not in panel(browse("operator"), run, name).content.decode()
-
-
 def test_a_trial_that_ended_is_counted_before_it_is_judged(site: Site, browse: Browser) -> None:
     """Design 3.10: all trials are judged together at the end; until then the strip says how many have ended."""
     run = make_run(site, "running")
@@ -206,79 +166,6 @@ def test_a_trial_that_ended_is_counted_before_it_is_judged(site: Site, browse: B
     assert (cells["Requested"], cells["Passed"], cells["Ended"], cells["Not ended"]) == ("3", "1", "1", "1")
     assert "judged with the others at the run&#x27;s end" in text
     assert "2 of 3" in browse("operator").get("/").content.decode()
-
-
-def test_a_running_run_polls_every_panel(site: Site, browse: Browser) -> None:
-    html = text_of(browse("operator"), make_run(site, "running"))
-    assert html.count('hx-trigger="every 2s"') == len(NAMES)
-
-
-def test_a_new_log_line_changes_the_log_alone(site: Site, browse: Browser) -> None:
-    run, client = make_run(site, "running"), browse("operator")
-    tags = {name: panel(client, run, name)["ETag"] for name in NAMES}
-    append_log(run.pk, [Line(source="engine", text="a new line")])
-    changed = [name for name in NAMES if panel(client, run, name, tags[name]).status_code == 200]
-    assert changed == ["log"]
-
-
-def test_a_graded_trial_changes_verdict_and_trials(site: Site, browse: Browser) -> None:
-    run, client = make_run(site, "running"), browse("operator")
-    tags = {name: panel(client, run, name)["ETag"] for name in NAMES}
-    lifecycle.record_trial(run.pk, 2, lifecycle.TrialEnd(bucket=Bucket.FAILED, reward=0))
-    changed = [name for name in NAMES if panel(client, run, name, tags[name]).status_code == 200]
-    assert {"verdict", "trials"} <= set(changed)
-    assert "log" not in changed
-
-
-@pytest.fixture
-def remembering(settings: Any) -> Iterator[None]:
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    yield
-    cache.clear()
-
-
-def test_a_panel_is_made_once_a_second_for_all_who_may_see_the_same(
-    site: Site, browse: Browser, remembering: None, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    run = make_run(site, "running")
-    with time_machine.travel(timezone.now(), tick=False) as clock:
-        first = panel(browse("operator"), run, "trials")
-        Trial.objects.filter(run=run, ordinal=1).update(task_name="renamed-meanwhile")
-        second, client = panel(browse("other_operator"), run, "trials"), browse("other_operator")
-        assert (second["ETag"], second.content) == (first["ETag"], first.content)
-        assert panel(client, run, "trials", first["ETag"]).status_code == 304
-        with django_assert_num_queries(3):  # session, person, permissions
-            panel(client, run, "trials", first["ETag"])
-        clock.shift(1.1)
-        assert b"renamed-meanwhile" in panel(client, run, "trials", first["ETag"]).content
-
-
-@pytest.mark.parametrize("name", ["verdict", "trials", "log", "owned"])
-def test_a_remembered_panel_never_shows_more_than_a_reader_may_see(
-    site: Site, browse: Browser, remembering: None, name: str
-) -> None:
-    run = make_run(site, "running")
-    append_log(run.pk, [Line(source="engine", text="a private line")])
-    panel(browse("operator"), run, name)
-    shown = panel(browse("viewer"), run, name).content.decode()
-    assert "a private line" not in shown and "csrfmiddlewaretoken" not in shown
-    resource = run.resources.exclude(resource_id="").first()
-    assert resource is not None and resource.resource_id not in shown
-    assert browse("anonymous").get(f"/runs/{run.key}/live/{name}/").status_code == 302
-
-
-def test_a_remembered_form_carries_the_readers_own_token(site: Site, browse: Browser, remembering: None) -> None:
-    run, tokens = make_run(site, "running"), []
-    for who in ("operator", "other_operator"):
-        client = browse(who)
-        client.get(f"/runs/{run.key}/")
-        text = panel(client, run, "owned").content.decode()
-        tokens += re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', text)
-    assert len(tokens) == 2 and tokens[0] != tokens[1]
-
-
-def test_a_panel_of_no_such_name_is_not_found(site: Site, browse: Browser) -> None:
-    assert panel(browse("operator"), make_run(site, "running"), "secrets").status_code == 404
 
 
 def test_a_silent_worker_is_said_on_the_page(site: Site, browse: Browser) -> None:
@@ -374,7 +261,7 @@ def test_a_run_page_costs_a_fixed_number_of_queries(
         text_of(client, run)
 
 
-_RUN_PAGE_QUERIES = 12
+_RUN_PAGE_QUERIES = 13
 
 
 def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:
@@ -411,16 +298,3 @@ def test_a_reward_after_the_limit_is_shown_and_not_counted(site: Site, browse: B
     text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
     assert "1, kept and not counted" in text
     assert "after a time limit" in text
-
-
-def test_a_panel_that_was_complete_before_the_run_ended_still_stops_polling(site: Site, browse: Browser) -> None:
-    """The last trial is judged a moment before the verdict: what a reader has then is final, but polls."""
-    run, client = make_run(site, "running"), browse("operator")
-    lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_boolean")
-    address = f"/runs/{run.key}/live/trials/"
-    before = client.get(address, headers={"HX-Request": "true"})
-    assert "hx-get" in before.content.decode()
-    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED)
-    after = client.get(address, headers={"HX-Request": "true", "If-None-Match": before["ETag"]})
-    assert after.status_code == 200
-    assert "hx-get" not in after.content.decode()

@@ -66,23 +66,49 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.detail.requestConfig.verb === "get") event.preventDefault();
 });
 
-// A log follows its end while its end is being looked at, and holds still otherwise.
-let place = null;
-const log = () => document.querySelector(".log");
+// What an answer replaces is taken up where it was left: the place in a log or a wide table, what is unfolded, and
+// what has the keyboard. A log follows its end while its end is being looked at, and holds still otherwise.
+let left = null;
+const parts = () => [...document.querySelectorAll("[data-panel]")];
+const within = (part, selector) => [...part.querySelectorAll(selector)];
+const follow = (box) => { box.scrollTop = box.scrollHeight; };
+const called = (element) => `${element.localName} ${element.getAttribute("href") || element.textContent.trim()}`;
+const asItIs = (part) => ({
+  part,
+  boxes: within(part, ".log, .scroll").map((box) => ({
+    top: box.scrollTop, left: box.scrollLeft, end: box.scrollHeight - box.scrollTop - box.clientHeight < 24,
+  })),
+  open: within(part, "details").map((fold) => fold.open),
+  focused: part.contains(document.activeElement) ? called(document.activeElement) : null,
+});
+const takeUp = (part, was) => {
+  within(part, ".log, .scroll").forEach((box, index) => {
+    const place = was.boxes[index];
+    if (!place) return;
+    if (box.matches(".log") && place.end) follow(box);
+    else box.scrollTo({ top: place.top, left: place.left, behavior: "instant" });
+  });
+  within(part, "details").forEach((fold, index) => { fold.open = was.open[index] ?? fold.open; });
+  if (was.focused === null) return;
+  const same = within(part, "a, button, summary, [tabindex]").find((element) => called(element) === was.focused);
+  (same || part.querySelector(".log"))?.focus({ preventScroll: true });
+};
 document.addEventListener("htmx:beforeSwap", (event) => {
-  // Signed out meanwhile: the answer is the sign-in page, which belongs in the window and not in a panel.
+  // Signed out meanwhile: the answer is the sign-in page, which belongs in the window and not in a part of this one.
   const asked = event.detail.pathInfo.requestPath.split("?")[0];
   if (event.detail.xhr.responseURL && new URL(event.detail.xhr.responseURL).pathname !== asked) {
     event.detail.shouldSwap = false;
     location.reload();
     return;
   }
-  const box = event.detail.target.matches("[data-follow]") ? log() : null;
-  place = box && { top: box.scrollTop, end: box.scrollHeight - box.scrollTop - box.clientHeight < 24 };
+  left = parts().map(asItIs);
 });
 document.addEventListener("htmx:afterSwap", () => {
-  const box = place && log();
-  if (box) box.scrollTop = place.end ? box.scrollHeight : place.top;
-  place = null;
+  for (const was of left || []) {
+    const part = document.getElementById(was.part.id);
+    if (part && part !== was.part) takeUp(part, was);
+  }
+  left = null;
+  tick();
 });
-addEventListener("load", () => { if (log()) log().scrollTop = log().scrollHeight; });
+addEventListener("load", () => { document.querySelectorAll(".log").forEach(follow); });

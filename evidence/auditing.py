@@ -11,6 +11,7 @@ from evidence.classify import classify_trial
 from evidence.folder import UnsafePath, relative_parts
 from evidence.models import Artifact, ArtifactState
 from evidence.results import read_run
+from evidence.reviewed_files import MANIFEST_PATH
 from evidence.verdict import count
 from runs.models import Run
 
@@ -68,6 +69,8 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
     with tempfile.TemporaryDirectory(dir=scratch, prefix="benchsite-audit-") as folder:
         root = Path(folder)
         _lay_out(readable, root)
+        if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
+            _lay_out_manifest(run, root)
         if not expired:
             differences += _result_differences(run, root)
         differences += replay(run, root) if replay is not None else ()
@@ -107,6 +110,14 @@ def _lay_out(artifacts: list[Artifact], root: Path) -> None:
             if error.errno in _NO_ROOM:
                 raise NoRoom(str(error)) from error
             continue  # a missing file is a difference of its own
+
+
+def _lay_out_manifest(run: Run, root: Path) -> None:
+    """Of a run from before the manifest was kept with it: the row's, which is believed by the same hash."""
+    try:
+        (root / MANIFEST_PATH).write_text(run.bundle.manifest)
+    except OSError as error:
+        raise NoRoom(str(error)) from error
 
 
 def _result_differences(run: Run, root: Path) -> Iterator[Difference]:

@@ -109,6 +109,18 @@ _INTEGRITY = _errors(
             "Image differs",
             "A container of this trial ran from another image than the locked one.",
         ),
+        "network_mismatch": (
+            "Network differs",
+            "A container of this trial stood in another network than its role may.",
+        ),
+        "manifest_mismatch": (
+            "Reviewed manifest missing",
+            "The bundle's manifest that was kept with the run is missing, or is not the confirmed one.",
+        ),
+        "reviewed_files": (
+            "Task files differ",
+            "A file of the task or of its grading program that went into a container is not the reviewed one.",
+        ),
         "run_refused": ("Identity differs", "A hash or an identity differed before this trial could start."),
         "artifact_hash": (
             "Stored file differs",
@@ -160,6 +172,14 @@ _INVALID = _errors(
         "other_controls": (
             "Other controls",
             "Harbor applied other controls than the ones that were confirmed.",
+        ),
+        "other_limits": (
+            "Other limits",
+            "A container of this trial ran with other limits than the ones that were confirmed.",
+        ),
+        "told_differently": (
+            "Told differently",
+            "Harbor or its provider was told something else than what was confirmed.",
         ),
         "agent_version": (
             "Agent not seen",

@@ -6,38 +6,28 @@ Harbor 0.22.0: trial lock schema 2, job lock schema 3, a trial result without a 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
-from evidence.checks import Check, at, equal, mapping, one_of, same_number
+from evidence.checks import Check, at, mapping
 from evidence.clocks import Interval
-from evidence.folder import FileState, Folder
-from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
-from evidence.strict_json import JsonProblem, load_object
-
-MAX_RESULT_BYTES = 4 * 1024 * 1024
-MAX_ITEMS = 200_000
-MAX_DEPTH = 32
-TRIAL_LOCK_VERSIONS = (2,)
-JOB_LOCK_VERSIONS = (3,)
-PHASES = {
-    "environment": "environment_setup",
-    "setup": "agent_setup",
-    "agent": "agent_execution",
-    "verifier": "verifier",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One JSON file of Harbor. `state` is ok, missing, unreadable or unsupported; `reason` names the
-    trouble."""
-
-    path: str
-    state: str
-    content: dict[str, Any]
-    reason: str = ""
+from evidence.folder import Folder
+from evidence.harbor_applied import (
+    config_differences,
+    lock_differences,
+    trial_config_differences,
+    trial_lock_differences,
+)
+from evidence.harbor_controls import PHASES, control_checks, interval, uuid_of
+from evidence.harbor_documents import (
+    JOB_LOCK_VERSIONS,
+    TRIAL_LOCK_VERSIONS,
+    Document,
+    document,
+    versioned,
+    without_unknown_version,
+)
+from evidence.harbor_identity import identity_checks, locked_trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +45,51 @@ class HarborFacts:
     reported_rewards: dict[str, Any] | None
     documents: tuple[Document, ...]
     not_taken_over: tuple[str, ...] = ()
+    job_result: Document = field(default_factory=lambda: Document("", "missing", {}))
 
     @property
     def unsupported(self) -> bool:
-        return any(document.state == "unsupported" for document in self.documents)
+        return any(each.state == "unsupported" for each in self.documents)
 
 
 def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str, Any]) -> HarborFacts:
     """Everything under `base` (the job folder, relative); `task` is the spec's task of this trial."""
     folders = tuple(name for name in folder.names(base) if folder.names(f"{base}/{name}", limit=1))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
-    result = _document(folder, f"{trial}/result.json") if trial else Document("", "missing", {})
-    trial_lock = _versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else None
-    job_lock = _versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
-    job_config = _document(folder, f"{base}/config.json")
-    documents = tuple(document for document in (result, trial_lock, job_lock, job_config) if document is not None)
+    result = document(folder, f"{trial}/result.json") if trial else Document("", "missing", {})
+    trial_lock = versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else None
+    job_lock = versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
+    job_config = document(folder, f"{base}/config.json")
+    job_result = document(folder, f"{base}/result.json")
+    trial_config = document(folder, f"{trial}/config.json") if trial else None
+    documents = tuple(each for each in (result, trial_lock, job_lock, job_config) if each is not None)
     return HarborFacts(
         folders=folders,
-        result=_without_unknown_version(result),
-        checks=tuple(_checks(result, trial_lock, job_lock, job_config, spec, task)),
-        trial_uuid=_uuid(result.content.get("id")),
+        result=without_unknown_version(result),
+        checks=(
+            *control_checks(result, trial_lock, job_lock, job_config, spec, task),
+            *identity_checks(
+                folders[0] if trial else None,
+                task,
+                result=result.content,
+                config=trial_config.content if trial_config else {},
+                locks=locked_trials(trial_lock.content if trial_lock else {}, job_lock.content),
+                job=job_result.content,
+            ),
+        ),
+        trial_uuid=uuid_of(result.content.get("id")),
         exception_type=_exception_type(result),
-        phases={name: _interval(result.content.get(key)) for name, key in PHASES.items()},
-        total=_interval(result.content),
+        phases={name: interval(result.content.get(key)) for name, key in PHASES.items()},
+        total=interval(result.content),
         usage=mapping(at(result.content, "agent_result")),
         reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
-        documents=(_without_unknown_version(result), *documents[1:]),
+        documents=(without_unknown_version(result), *documents[1:]),
         not_taken_over=(
-            *_not_recorded(result, trial_lock, job_lock, job_config),
+            *_not_recorded(result, trial_lock, job_lock, job_config, trial_config),
             *_not_taken_over(folder, base, spec, trial_lock, job_lock, job_config),
+            *_not_of_the_trial(folder, base, result, trial_config),
         ),
+        job_result=job_result,
     )
 
 
@@ -104,7 +109,7 @@ def _not_taken_over(
     job_config: Document,
 ) -> Iterator[str]:
     """The places where what Harbor recorded is not what it was told: it ignores keys that it does not know."""
-    asked = _document(folder, f"{base.rpartition('/')[0]}/config.json")
+    asked = document(folder, f"{base.rpartition('/')[0]}/config.json")
     if asked.state != "ok":
         yield "config.json"
         return
@@ -121,228 +126,16 @@ def _not_taken_over(
         yield "config.json"  # what it was told does not have the form that we write
 
 
-def _document(folder: Folder, path: str) -> Document:
-    read = folder.read(path, limit=MAX_RESULT_BYTES)
-    if read.state is FileState.MISSING:
-        return Document(path, "missing", {})
-    if read.state is not FileState.OK:
-        return Document(path, "unreadable", {}, read.state.value)
-    try:
-        return Document(path, "ok", load_object(read.data, depth=MAX_DEPTH, items=MAX_ITEMS))
-    except JsonProblem as problem:
-        return Document(path, "unreadable", {}, problem.code)
-
-
-def _versioned(folder: Folder, path: str, known: tuple[int, ...]) -> Document:
-    """A document with a schema version: an unknown one is unsupported, and nothing in it is believed."""
-    document = _document(folder, path)
-    version = document.content.get("schema_version")
-    if document.state != "ok" or (type(version) is int and version in known):
-        return document
-    return Document(path, "unsupported", {}, "schema_version")
-
-
-def _without_unknown_version(result: Document) -> Document:
-    """Harbor 0.22 writes no version into results; one that has it is of a Harbor we do not know (RS12)."""
-    if "schema_version" in result.content:
-        return Document(result.path, "unsupported", {}, "schema_version")
-    return result
-
-
-def _checks(
-    result: Document,
-    trial_lock: Document | None,
-    job_lock: Document,
-    job_config: Document,
-    spec: dict[str, Any],
-    task: dict[str, Any],
-) -> list[Check]:
-    checks: list[Check] = []
-    if result.state == "ok":
-        checks += _result_checks(result.content, task)
-        checks += _config_checks("result.config", mapping(at(result.content, "config")), spec)
-        checks.append(_mode_check("result.verifier_environment_mode", at(result.content, "verifier_environment_mode")))
-    if trial_lock is not None and trial_lock.state == "ok":
-        checks += _config_checks("lock", trial_lock.content, spec)
-        checks.append(_mode_check("lock.verifier_mode", at(trial_lock.content, "verifier", "environment_mode")))
-    if job_lock.state == "ok":
-        checks += _job_lock_checks(job_lock.content, spec)
-    if job_config.state == "ok":
-        checks += _job_config_checks(job_config.content, spec)
-    return checks
-
-
-def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
-    names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
-    intervals = {name: _interval(result.get(key)) for name, key in PHASES.items()} | {"trial": _interval(result)}
-    return [
-        Check("result.id", "integrity.trial_identity", _uuid(result.get("id")) is not None, "no UUID"),
-        *(equal("result.task", "integrity.foreign_trial", task.get("name"), name) for name in names),
-        equal(
-            "result.task_checksum",
-            "integrity.task_checksum",
-            task.get("checksum"),
-            result.get("task_checksum"),
-        ),
-        *(
-            Check(f"result.times.{name}", "integrity.times_inverted", not interval.inverted)
-            for name, interval in intervals.items()
-        ),
-    ]
-
-
-# Harbor 0.22.0 leaves what equals its own default out of the configs that it writes (measured;
-# compatibility.md).
-# n_concurrent_trials has no entry: its default is 4, so a missing one is a difference.
-HARBOR_DEFAULTS: dict[str, Any] = {"install_only": False, "disable": False, "n_attempts": 1, "max_retries": 0}
-
-
-def _config_checks(where: str, config: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
-    """Checks of one trial's config as Harbor resolved it: in its result and in its lock."""
-    controls = "invalid_evaluation.other_controls"
-    return [
-        equal(
-            f"{where}.install_only",
-            "invalid_evaluation.install_only",
-            False,
-            config.get("install_only", HARBOR_DEFAULTS["install_only"]),
-        ),
-        equal(f"{where}.source_trial", controls, None, config.get("source_trial")),
-        equal(f"{where}.user_agent", controls, None, config.get("user_agent")),
-        *_multiplier_checks(where, config),
-        *_verifier_checks(where, mapping(config.get("verifier")), spec),
-        *_agent_checks(f"{where}.agent", mapping(config.get("agent")), spec),
-        *_environment_checks(f"{where}.environment", mapping(config.get("environment"))),
-    ]
-
-
-def _multiplier_checks(where: str, config: dict[str, Any]) -> list[Check]:
-    code = "invalid_evaluation.other_controls"
-    single = ("agent", "verifier", "agent_setup", "environment_build")
-    return [
-        same_number(f"{where}.timeout_multiplier", code, 1.0, config.get("timeout_multiplier", 1.0)),
-        *(
-            one_of(
-                f"{where}.{name}_timeout_multiplier",
-                code,
-                (None, 1.0),
-                config.get(f"{name}_timeout_multiplier"),
-            )
-            for name in single
-        ),
-    ]
-
-
-def _verifier_checks(where: str, verifier: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
-    limit = at(spec, "limits", "verifier_s")
-    return [
-        equal(
-            f"{where}.verifier.disable",
-            "invalid_evaluation.verification_disabled",
-            False,
-            verifier.get("disable", HARBOR_DEFAULTS["disable"]),
-        ),
-        equal(
-            f"{where}.verifier.import_path",
-            "invalid_evaluation.other_controls",
-            None,
-            verifier.get("import_path"),
-        ),
-        same_number(
-            f"{where}.verifier.timeout",
-            "invalid_evaluation.other_controls",
-            limit,
-            verifier.get("override_timeout_sec"),
-        ),
-    ]
-
-
-def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
-    controls = "invalid_evaluation.other_controls"
-    other = "invalid_evaluation.other_agent"
-    kwargs = mapping(agent.get("kwargs"))
-    expected = mapping(at(spec, "controls"))
-    return [
-        equal(f"{where}.name", other, at(spec, "harness", "agent"), agent.get("name")),
-        equal(f"{where}.import_path", other, None, agent.get("import_path")),
-        equal(f"{where}.version", other, at(spec, "harness", "agent_version"), kwargs.get("version")),
-        equal(f"{where}.model", controls, f"openai/{at(spec, 'endpoint', 'model')}", agent.get("model_name")),
-        equal(f"{where}.max_tokens", controls, expected.get("max_completion_tokens"), kwargs.get("max_tokens")),
-        equal(
-            f"{where}.step_limit",
-            controls,
-            expected.get("max_steps"),
-            at(kwargs, "config", "agent", "step_limit"),
-        ),
-        equal(f"{where}.reasoning_effort", controls, None, kwargs.get("reasoning_effort")),
-        equal(f"{where}.load_trajectory", controls, None, agent.get("load_trajectory")),
-        equal(f"{where}.mcp_servers", controls, [], agent.get("mcp_servers") or []),
-        equal(f"{where}.skills", controls, [], agent.get("skills") or []),
-        same_number(f"{where}.timeout", controls, at(spec, "limits", "agent_s"), agent.get("override_timeout_sec")),
-        same_number(
-            f"{where}.setup_timeout",
-            controls,
-            at(spec, "limits", "agent_setup_s"),
-            agent.get("override_setup_timeout_sec"),
-        ),
-    ]
-
-
-PROVIDER = "runs.harness.environment:OwnedEnvironment"
-
-
-def _environment_checks(where: str, environment: dict[str, Any]) -> list[Check]:
-    code = "invalid_evaluation.other_controls"
-    return [
-        equal(f"{where}.import_path", code, PROVIDER, environment.get("import_path")),
-        equal(f"{where}.extra_docker_compose", code, [], environment.get("extra_docker_compose") or []),
-        equal(f"{where}.mounts", code, None, environment.get("mounts")),
-    ]
-
-
-def _job_lock_checks(lock: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
-    code = "invalid_evaluation.other_controls"
-    trials = lock.get("trials")
-    return [
-        equal("job_lock.harbor", code, at(spec, "harness", "harbor"), at(lock, "harbor", "version")),
-        equal("job_lock.n_concurrent_trials", code, 1, lock.get("n_concurrent_trials")),
-        equal("job_lock.max_retries", code, 0, at(lock, "retry", "max_retries")),
-        equal("job_lock.trials", code, 1, len(trials) if isinstance(trials, list) else None),
-    ]
-
-
-def _job_config_checks(config: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
-    code = "invalid_evaluation.other_controls"
-    agents = config.get("agents")
-    return [
-        equal(
-            "job_config.install_only",
-            "invalid_evaluation.install_only",
-            False,
-            config.get("install_only", HARBOR_DEFAULTS["install_only"]),
-        ),
-        equal(
-            "job_config.verifier.disable",
-            "invalid_evaluation.verification_disabled",
-            False,
-            mapping(config.get("verifier")).get("disable", HARBOR_DEFAULTS["disable"]),
-        ),
-        equal("job_config.n_attempts", code, 1, config.get("n_attempts", HARBOR_DEFAULTS["n_attempts"])),
-        equal("job_config.n_concurrent_trials", code, 1, config.get("n_concurrent_trials")),
-        equal(
-            "job_config.max_retries",
-            code,
-            0,
-            mapping(config.get("retry")).get("max_retries", HARBOR_DEFAULTS["max_retries"]),
-        ),
-        equal("job_config.agents", code, 1, len(agents) if isinstance(agents, list) else None),
-        *_agent_checks("job_config.agent", mapping(at(config, "agents", 0)), spec),
-        *_environment_checks("job_config.environment", mapping(config.get("environment"))),
-    ]
-
-
-def _mode_check(name: str, mode: object) -> Check:
-    return equal(name, "invalid_evaluation.shared_verifier", "separate", mode)
+def _not_of_the_trial(folder: Folder, base: str, result: Document, trial_config: Document | None) -> Iterator[str]:
+    """The same for the trial's own config, and for the one in its result, which Harbor wrote out in full."""
+    asked = document(folder, f"{base.rpartition('/')[0]}/config.json").content
+    configs = {"config": trial_config.content if trial_config else {}, "result.config": at(result.content, "config")}
+    for where, config in configs.items():
+        try:
+            if asked and config:
+                yield from (f"{where}.{found.path}" for found in trial_config_differences(asked, config))
+        except (KeyError, IndexError, TypeError, AttributeError):
+            yield where
 
 
 def _exception_type(result: Document) -> str | None:
@@ -352,19 +145,3 @@ def _exception_type(result: Document) -> str | None:
         return None
     name = at(info, "exception_type")
     return name[:100] if isinstance(name, str) else "unnamed"
-
-
-def _interval(timing: Any) -> Interval:
-    start, end = at(timing, "started_at"), at(timing, "finished_at")
-    return Interval(start if isinstance(start, str) else None, end if isinstance(end, str) else None)
-
-
-def _uuid(value: object) -> str | None:
-    try:
-        return str(UUID(value)) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def _last(value: object) -> str | None:
-    return value.rstrip("/").rsplit("/", 1)[-1] if isinstance(value, str) else None

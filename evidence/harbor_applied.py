@@ -19,7 +19,8 @@ MASK_HEAD, MASK_TAIL = 4, 3
 class Difference:
     """One place where Harbor holds something else than it was told. `code` names what it leads to.
 
-    `document` is "config" or "lock", `path` the place in it; the values are private JSON texts or "missing".
+    `document` is "config", "lock", "trial_config" or "asked", `path` the place in it; the values are private JSON
+    texts or "missing".
     """
 
     document: str
@@ -66,10 +67,48 @@ _JOB_DEFAULTS: dict[str, Any] = {
     "extra_instruction_paths": [], "extra_instructions": [], "source_jobs": [],
 }  # fmt: skip
 
+# What a trial's config has of its job's as it is, and what it leaves out when it is nothing.
+_TRIAL_SHARED = (
+    "install_only", "environment", "verifier", "artifacts", "extra_instruction_paths", "extra_instructions",
+)  # fmt: skip
+_TRIAL_DEFAULTS: dict[str, Any] = {
+    **_MULTIPLIERS, "install_only": False, "artifacts": [], "extra_instruction_paths": [], "extra_instructions": [],
+    "user_agent": None, "source_trial": None,
+}  # fmt: skip
+
 
 def config_differences(asked: Mapping[str, Any], found: object) -> list[Difference]:
     """Where the job's `config.json` (`found`, parsed) is not what Harbor was told (`asked`)."""
     return list(_differences("config", "", _masked(_completed(asked)), _completed(found)))
+
+
+def told_differences(expected: Mapping[str, Any], asked: object) -> list[Difference]:
+    """Where what Harbor was told (`asked`, parsed) is not what it should be told; both may leave out defaults."""
+    return list(_differences("asked", "", _completed(expected), _completed(asked)))
+
+
+def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[Difference]:
+    """Where one trial's `config.json`, or the config in its result, does not show what Harbor was told.
+
+    The names of trial and job are Harbor's own; they are compared with each other elsewhere.
+    """
+    expected, config = _masked(_completed(asked)), _with(_TRIAL_DEFAULTS, found)
+    want: dict[str, Any] = {
+        "task": expected["tasks"][0],
+        "trials_dir": f"{expected['jobs_dir']}/{expected['job_name']}",
+        "agent": expected["agents"][0],
+        **{name: expected[name] for name in (*_TRIAL_SHARED, *_MULTIPLIERS)},
+        "user_agent": None,
+        "source_trial": None,
+    }
+    have: dict[str, Any] = {
+        **{name: value for name, value in config.items() if name not in ("trial_name", "job_id")},
+        "task": _with(_TASK_DEFAULTS, config.get("task")),
+        "agent": _with(_AGENT_DEFAULTS, config.get("agent")),
+        "environment": _with(_ENVIRONMENT_DEFAULTS, config.get("environment")),
+        "verifier": _with(_VERIFIER_DEFAULTS, config.get("verifier")),
+    }
+    return list(_differences("trial_config", "", want, have))
 
 
 def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version: str) -> list[Difference]:

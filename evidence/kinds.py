@@ -27,6 +27,7 @@ _TRIAL = r"trials/\d+"
 _JOB = rf"{_TRIAL}/job/[^/]+"
 KINDS = (
     Kind("spec", "Spec", r"spec\.json"),
+    Kind("manifest", "Reviewed manifest", r"manifest\.json"),
     Kind("run_record", "Run record", r"run\.json"),
     Kind("journal", "Ownership journal", r"journal\.json"),
     Kind("ledger", "Gateway's ledger", r"ledger\.jsonl"),

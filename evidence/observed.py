@@ -19,12 +19,17 @@ VERIFIER = "verifier"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
+    """A container as the engine showed it: `limits` are those in force, `network` is None when it has none."""
+
     role: str
     trial: int | None
     trial_uuid: str | None
     session_id: str | None
     image_id: str | None
     at: str | None
+    container_id: str | None = None
+    limits: dict[str, Any] | None = None
+    network: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,9 @@ def _opened(event: dict[str, Any]) -> Opened:
         maybe(event.get("session_id"), text),
         maybe(event.get("image_id"), text),
         maybe(event.get("at"), text),
+        maybe(event.get("container_id"), text),
+        maybe(event.get("limits"), section),
+        maybe(event.get("network"), text),
     )
 
 

@@ -11,9 +11,11 @@ from typing import Any
 from evidence import ledger as ledgers
 from evidence.checks import Check, equal, mapping, sequence
 from evidence.clocks import Interval
+from evidence.container_checks import run_container_checks
 from evidence.facts import TrialFacts
 from evidence.folder import FileState, Folder
 from evidence.ledger import LedgerReport, read_ledger
+from evidence.reviewed_files import read_manifest
 from evidence.strict_json import JsonProblem, load_object
 from evidence.trial_files import RunContext, text
 from evidence.trial_reading import read_trial
@@ -61,16 +63,19 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
     document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
     journal, journal_problem = _journal(folder)
     ledger = _ledger(folder)
+    manifest, manifest_check = read_manifest(folder, spec)
     found_sha256 = _sha256(spec) if not spec_problem else None
     checks = (
         Check("spec.readable", "integrity.spec_unreadable", not spec_problem, spec_problem),
         Check("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
         Check("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
         *_identity_checks(document, journal, found_sha256, spec_sha256),
+        manifest_check,
+        *run_container_checks(document, journal, spec),
         *_trial_folder_checks(folder, spec),
         Check("run.times", "integrity.times_inverted", not _interval(document).inverted),
     )
-    context = RunContext(folder, spec, document, journal, ledger, checks, _ledger_check(ledger, document))
+    context = RunContext(folder, spec, document, manifest, journal, ledger, checks, _ledger_check(ledger, document))
     return RunFacts(
         run_id=text(document.get("run_id")),
         spec=spec,

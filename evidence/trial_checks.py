@@ -1,9 +1,11 @@
 """Do the identities and hashes of one trial hold together? Journal, provider's record, stored files, spec."""
 
+from dataclasses import asdict
 from typing import Any
 
 from evidence.checks import Check, at, equal
 from evidence.clocks import moment
+from evidence.container_checks import container_checks
 from evidence.folder import Folder
 from evidence.harbor import HarborFacts
 from evidence.kept_checks import (
@@ -14,7 +16,9 @@ from evidence.kept_checks import (
     whole_input_proof,
 )
 from evidence.observed import AGENT, VERIFIER, Observed
-from evidence.trial_files import RunContext, TrialFiles
+from evidence.reviewed_files import reviewed_checks, sent_proof
+from evidence.told import told_checks
+from evidence.trial_files import RunContext, TrialFiles, text
 from runs.ownership_document import JournalDocument
 
 # Tar headers hold whole seconds, so a file may seem up to this much older than it is.
@@ -30,9 +34,12 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check
             len(files.harbor.folders) <= 1,
             f"{len(files.harbor.folders)} folders",
         ),
-        *_opened_checks(files.observed, context.spec, trial),
+        *container_checks(files.observed, context.journal, context.spec, trial, _only(files.harbor.folders)),
         *_uuid_checks(files.observed, files.harbor, context.journal, trial),
-        *_journal_image_checks(context.journal, context.spec, trial),
+        *reviewed_checks(context.manifest, files.task, files.observed),
+        *_told(context, files),
+        *_process_checks(context, files, trial),
+        _steps_check(context, trial),
         *kept_checks(context.folder, files.base, files.observed),
         verifier_input_check(files.observed),
         _reward_age_check(context.folder, files.base, files.observed),
@@ -53,8 +60,37 @@ def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Ch
         Check("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
         whole_input_proof(observed),
+        sent_proof(context.manifest, files.task, observed),
         recorded_proof(context.folder, files.base, observed),
     )
+
+
+def _only(names: tuple[str, ...]) -> str | None:
+    return names[0] if len(names) == 1 else None
+
+
+def _told(context: RunContext, files: TrialFiles) -> list[Check]:
+    """Once a container was opened, Harbor and the provider had been told what to do."""
+    if not files.observed.opened:
+        return []
+    run_id = text(context.document.get("run_id"))
+    return told_checks(context.folder, files.base, context.spec, run_id, context.journal, str(files.task.get("name")))
+
+
+def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check]:
+    """The process that was supervised is the one that recorded itself before it became Harbor (design 4)."""
+    if context.journal is None or not files.observed.opened or not files.supervision:
+        return []
+    own = [asdict(each.identity) for each in context.journal.processes if each.trial == trial]
+    supervised = files.supervision.get("process")
+    return [Check("supervision.process", "integrity.trial_identity", supervised in own, "not the journaled process")]
+
+
+def _steps_check(context: RunContext, trial: int) -> Check:
+    """The gateway lets no trial ask more than the confirmed number of times."""
+    steps, answered = at(context.spec, "controls", "max_steps"), len(context.ledger.trial(trial).completions)
+    within = type(steps) is int and answered <= steps
+    return Check("ledger.steps", "invalid_evaluation.other_controls", within, f"{answered} answers of the model")
 
 
 def _tests_were_sent(observed: Observed) -> bool:
@@ -79,18 +115,6 @@ def _version_check(observed: Observed, spec: dict[str, Any]) -> Check:
     )
 
 
-def _opened_checks(observed: Observed, spec: dict[str, Any], trial: int) -> list[Check]:
-    checks = []
-    for opened in observed.opened:
-        expected = at(spec, "images", opened.role)
-        checks.append(equal(f"{opened.role}.image", "integrity.image_mismatch", expected, opened.image_id))
-        checks.append(equal(f"{opened.role}.trial", "integrity.trial_identity", trial, opened.trial))
-    for role in (AGENT, VERIFIER):
-        count = sum(opened.role == role for opened in observed.opened)
-        checks.append(Check(f"{role}.containers", "integrity.duplicate_trial", count <= 1, f"{count} opened"))
-    return checks
-
-
 def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int) -> list[Check]:
     """All ids of the trial that were recorded anywhere are one id."""
     seen = {opened.trial_uuid for opened in observed.opened if opened.trial_uuid is not None}
@@ -106,21 +130,6 @@ def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
         return set()
     intents = (resource.intent for resource in journal.resources)
     return {intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None}
-
-
-def _journal_image_checks(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Check]:
-    if journal is None:
-        return []
-    return [
-        equal(
-            f"journal.{intent.role.value}.image",
-            "integrity.image_mismatch",
-            at(spec, "images", intent.role.value),
-            intent.image_id,
-        )
-        for intent in (resource.intent for resource in journal.resources)
-        if intent.trial == trial and intent.role.value in (AGENT, VERIFIER) and intent.image_id is not None
-    ]
 
 
 def _order_proof(observed: Observed) -> Check:

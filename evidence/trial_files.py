@@ -24,6 +24,7 @@ class RunContext:
     folder: Folder
     spec: dict[str, Any]
     document: dict[str, Any]
+    manifest: dict[str, Any]
     journal: JournalDocument | None
     ledger: LedgerReport
     checks: tuple[Check, ...]
@@ -102,6 +103,12 @@ def _observed(folder: Folder, base: str) -> tuple[Observed, str]:
     if read.state is not FileState.OK:
         return Observed(), f"observed: {read.state.value}"
     return seen.parse(read.data), ""
+
+
+def ended_by_itself(files: TrialFiles) -> bool:
+    """Whether nobody stopped the trial's process."""
+    stopped = ("deadline", "signal", "cancel_requested", "interrupted")
+    return files.supervision.get("exit_code") is not None and not any(files.supervision.get(key) for key in stopped)
 
 
 def verifier_logs(observed: Observed) -> Transfer | None:

@@ -11,7 +11,7 @@ from evidence.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, 
 from evidence.observed import AGENT, VERIFIER, Observed
 from evidence.rewards import MAX_REWARD_BYTES, Reward, read_reward
 from evidence.trial_checks import own_checks, proof_checks
-from evidence.trial_files import RunContext, TrialFiles, read_trial_files, text, verifier_logs
+from evidence.trial_files import RunContext, TrialFiles, ended_by_itself, read_trial_files, text, verifier_logs
 from evidence.trouble import harness_trouble, read_trouble
 
 MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
@@ -69,7 +69,7 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
         Check(
             "observed.whole",
             "integrity.observed_broken",
-            not files.observed.problems and not (files.observed.cut_line and _ended_by_itself(files)),
+            not files.observed.problems and not (files.observed.cut_line and ended_by_itself(files)),
             "; ".join(files.observed.problems[:5]),
         ),
         Check(
@@ -97,11 +97,6 @@ def _confinement_proof(context: RunContext) -> Check:
 def _monotonic_inverted(files: TrialFiles) -> bool:
     start, end = files.supervision.get("mono_started"), files.supervision.get("mono_ended")
     return isinstance(start, int | float) and isinstance(end, int | float) and end < start
-
-
-def _ended_by_itself(files: TrialFiles) -> bool:
-    stopped = ("deadline", "signal", "cancel_requested", "interrupted")
-    return files.supervision.get("exit_code") is not None and not any(files.supervision.get(key) for key in stopped)
 
 
 def _cancel(context: RunContext, files: TrialFiles) -> Timing:

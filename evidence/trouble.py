@@ -6,7 +6,7 @@ from evidence.deadlines import moment_after
 from evidence.facts import AgentFacts, Deadline, Timing, Trouble, VerifierFacts
 from evidence.observed import AGENT, Observed, Transfer
 from evidence.rewards import Reward
-from evidence.trial_files import RunContext, TrialFiles
+from evidence.trial_files import RunContext, TrialFiles, ended_by_itself
 from runs.readiness import ENDPOINT_CLASSES
 
 
@@ -109,6 +109,8 @@ def harness_trouble(
     if state != "ok":
         code = "no_result" if state == "missing" else "result_unreadable"
         return None if limit_hit else Trouble(f"harness.{code}", files.harbor.result.reason)
+    if files.harbor.job_result.state != "ok" and ended_by_itself(files):
+        return Trouble("harness.result_unreadable", f"the job's: {files.harbor.job_result.state}")
     if files.harbor.exception_type is None or limit_hit:
         return None
     ungraded = verifier.bad_transfers or (verifier.terminal and reward.state.value_or_none is None)

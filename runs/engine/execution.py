@@ -135,6 +135,7 @@ class Execution:
         self.folder.create()
         self.journal = Journal.create(self.folder.path, run_id=self.run.key)
         write_bytes(self.folder.spec, self.run.spec.encode())
+        write_bytes(self.folder.manifest, self.run.bundle.manifest.encode())
         write_document(
             self.folder.facts,
             {

@@ -50,6 +50,11 @@ class RunFolder:
         return self.path / "spec.json"
 
     @property
+    def manifest(self) -> Path:
+        """The bundle's reviewed manifest, which tells for ever which files a trial should have got."""
+        return self.path / "manifest.json"
+
+    @property
     def facts(self) -> Path:
         return self.path / "run.json"
 

@@ -23,6 +23,16 @@ ALIAS = "scripted"
 AGENT_VERSION = "2.4.6"
 START = datetime(2026, 6, 17, 4, 0, 0, tzinfo=UTC)
 SESSION = "task__AbCdEfG"
+RUN_ROOT = f"/data/runs/{RUN_ID}"
+NETWORK, GATEWAY = "e" * 64, "1" * 64
+PLACEHOLDER = "benchsite-placeholder-" + "0a" * 16
+JOB_ID = str(UUID(int=77))
+TASK_FILES = {
+    "instruction.md": b"do it",
+    "environment/input.json": b"{}",
+    "tests/test.sh": b"grade",
+    "tests/input/input.json": b"{}",
+}
 
 
 def canonical(value: Any) -> bytes:
@@ -45,6 +55,18 @@ def checksum(trial: int) -> str:
     return sha256(f"task {trial}".encode())
 
 
+def task_files(below: str = "") -> list[dict[str, Any]]:
+    """The reviewed files of each task, or those of one of its folders as they are named from there."""
+    return [
+        {"path": path.removeprefix(below), "size": len(data), "sha256": sha256(data)}
+        for path, data in sorted(TASK_FILES.items())
+        if path.startswith(below)
+    ]
+
+
+FILES_SHA256 = sha256("".join(f"{file['path']}\0{file['sha256']}\n" for file in task_files()).encode())
+
+
 @dataclass
 class TrialCase:
     """One trial's documents. `offset` is its start in seconds after the run's. `kept` is relative to
@@ -58,6 +80,10 @@ class TrialCase:
     lock: Any
     job_lock: Any
     job_config: Any
+    job_result: Any
+    config: Any
+    told: Any
+    plan: Any
     kept: dict[str, bytes]
     folder: str = "task__AbCdEfG"
     extra: dict[str, bytes] = field(default_factory=dict)
@@ -129,6 +155,7 @@ class RunCase:
     journal: dict[str, Any]
     ledger: list[dict[str, Any]]
     trials: list[TrialCase]
+    manifest: dict[str, Any]
     rehash: bool = True
 
     @property
@@ -157,6 +184,7 @@ class RunCase:
         if self.rehash:
             self.run["spec_sha256"] = sha256(canonical(self.spec))
         (root / "spec.json").write_bytes(canonical(self.spec) + b"\n")
+        (root / "manifest.json").write_bytes(json.dumps(self.manifest, indent=1).encode())
         (root / "run.json").write_bytes(canonical(self.run) + b"\n")
         (root / "journal.json").write_bytes(canonical(self.journal))
         (root / "ledger.jsonl").write_bytes(chain(self.ledger))
@@ -179,6 +207,10 @@ def write_trial(base: Path, trial: TrialCase) -> None:
         f"job/{trial.folder}/lock.json": trial.lock,
         "job/lock.json": trial.job_lock,
         "job/config.json": trial.job_config,
+        "job/result.json": trial.job_result,
+        f"job/{trial.folder}/config.json": trial.config,
+        "config.json": trial.told,
+        "environment.json": trial.plan,
     }
     for path, document in documents.items():
         if document is not None:
@@ -205,6 +237,7 @@ def load_run(root: Path) -> RunCase:
             for line in (root / "ledger.jsonl").read_bytes().splitlines()
         ],
         trials=[_load_trial(path) for path in sorted((root / "trials").iterdir())],
+        manifest=json.loads((root / "manifest.json").read_bytes()),
     )
 
 
@@ -222,6 +255,10 @@ def _load_trial(base: Path) -> TrialCase:
         lock=json.loads(files.pop(f"job/{folder}/lock.json")),
         job_lock=json.loads(files.pop("job/lock.json")),
         job_config=json.loads(files.pop("job/config.json")),
+        job_result=json.loads(files.pop("job/result.json")),
+        config=json.loads(files.pop(f"job/{folder}/config.json")),
+        told=json.loads(files.pop("config.json")),
+        plan=json.loads(files.pop("environment.json")),
         kept={path.removeprefix("kept/"): data for path, data in files.items() if path.startswith("kept/")},
         folder=folder,
     )
@@ -283,6 +320,7 @@ def passing_run(tasks: int = 3) -> RunCase:
     ledger = [request(trial.number) for trial in trials for _ in range(3)] + [{"kind": "closed"}]
     return RunCase(
         spec=_spec(tasks),
+        manifest=_manifest(tasks),
         run={
             "schema": "benchsite.run-facts/v1",
             "run_id": RUN_ID,
@@ -294,7 +332,7 @@ def passing_run(tasks: int = 3) -> RunCase:
             "deadline": None,
             "failure": None,
             "probe": {"passed": True},
-            "gateway": {"container_id": "1" * 64, "closed": True},
+            "gateway": {"container_id": GATEWAY, "closed": True},
         },
         journal=_journal(trials),
         ledger=ledger,
@@ -302,13 +340,27 @@ def passing_run(tasks: int = 3) -> RunCase:
     )
 
 
+LIMITS = {"cpus": 1, "memory_bytes": 2**30, "pids": 256, "nofile": 1024, "tmpfs": {"/tmp": 2**26}}
+
+
+def _manifest(tasks: int) -> dict[str, Any]:
+    """A reviewed manifest, the parts that a run's files are held against."""
+    return {
+        "schema": "benchsite.task-bundle/v1",
+        "tasks": [
+            {"name": f"task-{n}", "checksum": checksum(n), "files_sha256": FILES_SHA256, "files": task_files()}
+            for n in range(1, tasks + 1)
+        ],
+    }
+
+
 def _spec(tasks: int) -> dict[str, Any]:
-    limits = {"cpus": 1, "memory_bytes": 2**30, "pids": 256, "nofile": 1024, "tmpfs": {"/tmp": 2**26}}
+    limits = LIMITS
     return {
         "schema": "benchsite.run-spec/v1",
         "suite": "environment",
         "profile": {"name": "environment-smoke", "content_sha256": "1" * 64, "file_sha256": "2" * 64},
-        "bundle": {"name": "environment-smoke", "revision": 1, "manifest_sha256": "3" * 64},
+        "bundle": {"name": "environment-smoke", "revision": 1, "manifest_sha256": sha256(canonical(_manifest(tasks)))},
         "harness": {
             "lock_sha256": "4" * 64,
             "tree_sha256": "5" * 64,
@@ -332,7 +384,7 @@ def _spec(tasks: int) -> dict[str, Any]:
             "scripted": True,
         },
         "tasks": [
-            {"ordinal": n, "name": f"task-{n}", "checksum": checksum(n), "files_sha256": sha256(b"files")}
+            {"ordinal": n, "name": f"task-{n}", "checksum": checksum(n), "files_sha256": FILES_SHA256}
             for n in range(1, tasks + 1)
         ],
         "controls": {
@@ -363,6 +415,31 @@ def _spec(tasks: int) -> dict[str, Any]:
 
 
 def _journal(trials: list[TrialCase]) -> dict[str, Any]:
+    shared = [
+        {
+            "nonce": f"{index:032x}",
+            "kind": "network" if role == "network" else "container",
+            "role": role,
+            "trial": None,
+            "session_id": None,
+            "trial_uuid": None,
+            "image_id": image,
+            "resource_id": resource,
+            "stage": "removed",
+            "changed_at": at(1000),
+            "outcome": "removed",
+            "detail": None,
+            "attempts": 1,
+        }
+        for index, (role, image, resource) in enumerate(
+            (
+                ("network", None, NETWORK),
+                ("network", None, "d" * 64),
+                ("gateway", "sha256:" + "c" * 64, GATEWAY),
+                ("probe", VERIFIER_IMAGE, "2" * 64),
+            )
+        )
+    ]
     resources = [
         {
             "nonce": f"{trial.number:030x}{index:02x}",
@@ -372,7 +449,7 @@ def _journal(trials: list[TrialCase]) -> dict[str, Any]:
             "session_id": f"{SESSION}__{'env' if role == 'agent' else 'verifier__trial'}",
             "trial_uuid": trial.uuid,
             "image_id": image,
-            "resource_id": f"{trial.number:062x}{index:02x}",
+            "resource_id": container_of(trial.number, role),
             "stage": "removed",
             "changed_at": at(trial.offset + 60),
             "outcome": "removed",
@@ -382,15 +459,20 @@ def _journal(trials: list[TrialCase]) -> dict[str, Any]:
         for trial in trials
         for index, (role, image) in enumerate((("agent", AGENT_IMAGE), ("verifier", VERIFIER_IMAGE)))
     ]
+    processes = [{"trial": trial.number, **trial.supervision["process"]} for trial in trials if trial.supervision]
     return {
         "schema": "anvil-serving.benchmark-owned-resources/v1",
         "run_id": RUN_ID,
         "owner": OWNER,
         "created_at": at(0),
-        "resources": resources,
-        "processes": [],
+        "resources": shared + resources,
+        "processes": processes,
         "fence": None,
     }
+
+
+def container_of(trial: int, role: str) -> str:
+    return f"{trial:062x}{('agent', 'verifier').index(role):02x}"
 
 
 def _trial(number: int) -> TrialCase:
@@ -414,11 +496,14 @@ def _trial(number: int) -> TrialCase:
             "process": {"pid": 100, "start_ticks": 5, "pgid": 100, "sid": 100, "boot_id": "b"},
         },
         events=[],
-        result=_result(number, offset, config),
-        lock=_trial_lock(config),
-        job_lock=_job_lock(config),
-        job_config=_job_config(config),
-        extra={"config.json": canonical(_job_config(config))},
+        result=_result(number, offset, _masked(config)),
+        lock=_trial_lock(_masked(config)),
+        job_lock=_job_lock(_masked(config)),
+        job_config=_job_config(config, "benc****a0a"),
+        job_result=_job_result(),
+        config=_masked(config),
+        told=_job_config(config, PLACEHOLDER),
+        plan=_plan(number),
         kept={
             "agent/mini-swe-agent.trajectory.json": b'{"messages": []}',
             "agent/mini-swe-agent.txt": b"log\n",
@@ -432,6 +517,10 @@ def _trial(number: int) -> TrialCase:
     upload = trial.event("transfer", purpose="artifacts_in")
     upload["entries"] = copy.deepcopy(trial.event("transfer", purpose="artifact")["entries"])
     upload["files"] = len(upload["entries"])
+    for purpose in ("tests", "environment"):
+        sent = trial.event("transfer", purpose=purpose)
+        sent["entries"] = task_files(f"{purpose}/")
+        sent["files"] = len(sent["entries"])
     return trial
 
 
@@ -472,11 +561,11 @@ def opened(trial: TrialCase, role: str, image: str) -> dict[str, Any]:
         "event": "opened",
         "trial": trial.number,
         "trial_uuid": trial.uuid,
-        "session_id": f"{SESSION}__{role}",
-        "container_id": "9" * 64,
+        "session_id": f"{SESSION}__{'env' if role == 'agent' else 'verifier__trial'}",
+        "container_id": container_of(trial.number, role),
         "image_id": image,
-        "limits": {},
-        "network": None,
+        "limits": copy.deepcopy(LIMITS),
+        "network": NETWORK if role == "agent" else None,
     }
 
 
@@ -524,28 +613,37 @@ def counters(**changes: Any) -> dict[str, Any]:
 def trial_config(number: int) -> dict[str, Any]:
     """Harbor's resolved TrialConfig of one trial, the parts that are compared and some that are not."""
     return {
-        "task": {"path": f"/data/runs/{RUN_ID}/tasks/task-{number}", "name": None, "source": None},
+        "task": {"path": f"{RUN_ROOT}/tasks/task-{number}", "name": None, "source": None},
         "trial_name": SESSION,
-        "trials_dir": f"/data/runs/{RUN_ID}/trials/{number}/job",
+        "trials_dir": f"{RUN_ROOT}/trials/{number}/job",
         "install_only": False,
         "timeout_multiplier": 1.0,
-        "agent_timeout_multiplier": None,
-        "verifier_timeout_multiplier": None,
-        "agent_setup_timeout_multiplier": None,
-        "environment_build_timeout_multiplier": None,
+        "agent_timeout_multiplier": 1.0,
+        "verifier_timeout_multiplier": 1.0,
+        "agent_setup_timeout_multiplier": 1.0,
+        "environment_build_timeout_multiplier": 1.0,
         "agent": {
             "name": "mini-swe-agent",
             "import_path": None,
             "model_name": f"openai/{ALIAS}",
             "skills": [],
+            "n_concurrent": 1,
             "override_timeout_sec": 300.0,
             "override_setup_timeout_sec": 60.0,
+            "max_timeout_sec": 300.0,
             "load_trajectory": None,
             "kwargs": {
                 "version": AGENT_VERSION,
                 "max_tokens": 1024,
-                "config": {"agent": {"step_limit": 8}, "model": {"model_kwargs": {"drop_params": False}}},
+                "config": {
+                    "agent": {"step_limit": 8},
+                    "model": {
+                        "cost_tracking": "ignore_errors",
+                        "model_kwargs": {"max_retries": 0, "timeout": 70, "drop_params": False},
+                    },
+                },
             },
+            "env": {"OPENAI_API_KEY": PLACEHOLDER, "OPENAI_BASE_URL": "http://model-gateway:8080/v1"},
             "mcp_servers": [],
         },
         "user_agent": None,
@@ -554,12 +652,46 @@ def trial_config(number: int) -> dict[str, Any]:
             "import_path": "runs.harness.environment:OwnedEnvironment",
             "mounts": None,
             "extra_docker_compose": [],
-            "kwargs": {"plan": "/data/environment.json"},
+            "kwargs": {"plan": f"{RUN_ROOT}/trials/{number}/environment.json"},
         },
-        "verifier": {"override_timeout_sec": 60.0, "max_timeout_sec": None, "disable": False},
+        "verifier": {"override_timeout_sec": 60.0, "max_timeout_sec": 60.0, "disable": False},
         "artifacts": [],
-        "job_id": str(UUID(int=77)),
+        "job_id": JOB_ID,
         "source_trial": None,
+    }
+
+
+def _masked(config: dict[str, Any]) -> dict[str, Any]:
+    """As Harbor writes it: a sensitive value by its ends."""
+    shown = copy.deepcopy(config)
+    shown["agent"]["env"]["OPENAI_API_KEY"] = "benc****a0a"
+    return shown
+
+
+def _plan(number: int) -> dict[str, Any]:
+    network = {"network_id": NETWORK, "network_name": "benchsite-0", "gateway_ip": "172.20.0.2"}
+    role = {**copy.deepcopy(LIMITS), "env": {}}
+    return {
+        "schema": "benchsite.environment-plan/v1",
+        "run_id": RUN_ID,
+        "trial": number,
+        "task": f"task-{number}",
+        "journal_directory": RUN_ROOT,
+        "roles": {
+            "agent": {"image_id": AGENT_IMAGE, **role, **network, "gateway_host": "model-gateway"},
+            "verifier": {"image_id": VERIFIER_IMAGE, **copy.deepcopy(role)},
+        },
+        "bounds": {"exec_output_bytes": 262144, "transfer_bytes": 2**26, "transfer_files": 2048},
+        "placeholder": PLACEHOLDER,
+    }
+
+
+def _job_result() -> dict[str, Any]:
+    graded = {"reward_stats": {"reward": {"1": [SESSION]}}, "exception_stats": {}}
+    return {
+        "id": JOB_ID,
+        "n_total_trials": 1,
+        "stats": {"n_completed_trials": 1, "n_retries": 0, "evals": {f"mini-swe-agent__{ALIAS}__adhoc": graded}},
     }
 
 
@@ -595,7 +727,12 @@ def _trial_lock(config: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in ("task", "trial_name", "trials_dir", "job_id")}
     return {
         "schema_version": 2,
-        "task": {"name": "task", "type": "local", "digest": "sha256:" + "8" * 64, "path": config["task"]["path"]},
+        "task": {
+            "name": config["task"]["path"].rpartition("/")[2],
+            "type": "local",
+            "digest": f"sha256:{FILES_SHA256}",
+            "path": config["task"]["path"],
+        },
         **copy.deepcopy(kept),
         "verifier": {**config["verifier"], "environment_mode": "separate"},
     }
@@ -612,9 +749,14 @@ def _job_lock(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _job_config(config: dict[str, Any]) -> dict[str, Any]:
+def _job_config(config: dict[str, Any], api_key: str) -> dict[str, Any]:
+    agent = copy.deepcopy(config["agent"])
+    agent["env"]["OPENAI_API_KEY"] = api_key
     return {
         "job_name": "job",
+        "jobs_dir": config["trials_dir"].removesuffix("/job"),
+        "quiet": True,
+        **{f"{phase}_timeout_multiplier": 1.0 for phase in ("agent", "verifier", "agent_setup", "environment_build")},
         "n_attempts": 1,
         "install_only": False,
         "timeout_multiplier": 1.0,
@@ -622,7 +764,7 @@ def _job_config(config: dict[str, Any]) -> dict[str, Any]:
         "retry": {"max_retries": 0},
         "environment": copy.deepcopy(config["environment"]),
         "verifier": copy.deepcopy(config["verifier"]),
-        "agents": [copy.deepcopy(config["agent"])],
+        "agents": [agent],
         "tasks": [copy.deepcopy(config["task"])],
     }
 

@@ -24,6 +24,10 @@ TARGETS = {
     "evidence.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
     "evidence.deadlines": ["test_classification.py", "-k", "not real_run"],
     "evidence.trouble": ["test_classification.py", "-k", "not real_run"],
+    **{
+        f"evidence.{name}": ["test_altered.py", "-k", "not real"]
+        for name in ("container_checks", "reviewed_files", "told", "harbor_identity")
+    },
 }
 # None of these tests needs Django, whose set-up would take most of the time.
 _WITHOUT = [word for plugin in ("django", "cacheprovider", "xdist") for word in ("-p", f"no:{plugin}")]

@@ -236,12 +236,12 @@ def test_a_secret_is_in_no_stored_file_and_not_in_the_folder(tmp_path: Path) -> 
 def test_a_scrubbed_file_still_proves_what_the_provider_saw(tmp_path: Path) -> None:
     """The record of redactions holds the hash before, so a scrubbed log is no integrity error; another change is."""
     case = passing_run(1)
-    case.trial.kept["agent/mini-swe-agent.txt"] = f"OPENAI_API_KEY={SECRET}\n".encode()
+    case.trial.kept["agent/mini-swe-agent.txt"] = f"SESSION_TOKEN={SECRET}\n".encode()
     case.trial.recopy()
     run, folder = run_of(case, tmp_path)
     ingest(run, folder, secrets=[SECRET])
     assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
-    ingest(run, folder, secrets=[SECRET, "OPENAI_API"])
+    ingest(run, folder, secrets=[SECRET, "SESSION_TOKEN"])
     assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
     (folder / "trials/1/kept/agent/mini-swe-agent.txt").write_bytes(b"forged")
     assert classify_trial(read_run(folder).trials[0]).code == "integrity.artifact_hash"

@@ -6,10 +6,13 @@ from django.db.models import QuerySet
 
 from evidence import store
 from evidence.models import Artifact
+from evidence.parts import ProvedBlocks
 from runs import access, audit
 from runs.access import AnyUser
 from runs.models import AuditKind, Run
 from runs.refusals import BadInput
+
+_PROVED = ProvedBlocks()
 
 
 class NoSuchEvidence(BadInput):
@@ -42,7 +45,7 @@ def artifacts_for(user: AnyUser, run: Run) -> "QuerySet[Artifact]":
 def artifact_for(user: AnyUser, key: str) -> Artifact:
     """The file of that id, if ``user`` may read it. Raises NoSuchEvidence and PermissionDenied."""
     access.require(user, access.VIEW)
-    found = Artifact.objects.select_related("run").filter(key=key).first()
+    found = Artifact.objects.select_related("run").filter(key=key).first() if key.isprintable() else None
     if found is None:
         raise NoSuchEvidence
     if not found.public:
@@ -74,17 +77,15 @@ def give(user: AnyUser, artifact: Artifact, *, verified_first: bool = False) -> 
 
 
 def give_part(user: AnyUser, artifact: Artifact, start: int, end: int) -> bytes:
-    """Bytes ``start`` to before ``end``, after the audit row and once the whole file was hashed again.
+    """Bytes ``start`` to before ``end``, after the audit row, and proved to be those that were registered.
 
-    Raises NothingKept, NotInStorage, and store.HashDiffers.
+    The whole file is hashed at its first part in this process. Raises NothingKept, NotInStorage, store.HashDiffers.
     """
     if not artifact.readable:
         raise NothingKept(f"There is nothing to read of {artifact.path}: {artifact.get_state_display().lower()}.")
     record_given(user, artifact, octets=end - start)
     try:
-        with store.open_stored(artifact):
-            pass  # a file that is not there is another trouble than one that differs
-        return b"".join(store.range_chunks(artifact, start, end))
+        return _PROVED.part(artifact, start, end)
     except OSError as error:
         raise NotInStorage from error
 

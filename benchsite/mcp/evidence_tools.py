@@ -36,7 +36,7 @@ def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
 
 
 def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
-    """At most 64 KiB of a file as text, after the whole file was hashed again."""
+    """At most 64 KiB of a file as text, proved to be what was registered."""
     artifact = artifact_for(user, given.file)
     if given.offset > artifact.size:
         raise BeyondEnd(f"The file has {artifact.size:,} bytes; give a smaller offset.")

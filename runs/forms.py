@@ -12,16 +12,16 @@ from runs.documents.problems import DocumentError
 from runs.models import Endpoint, Profile, TaskBundle, Worker
 from runs.presenting.workers import condition
 from runs.preview import Choice
-from runs.refusals import BadInput
+from runs.refusals import BadInput, NotWhole, whole_number
 
 _OPTIONAL = "leave empty for the profile's own"
 
 
 class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
-    def to_python(self, value: Any) -> Any:
-        """What is not there is refused with the code that commands and tools give too (issue 7)."""
+    def clean(self, value: Any) -> Any:
+        """What is not there, or not named, is refused with the code that commands and tools give too (issue 7)."""
         try:
-            return super().to_python(value)
+            return super().clean(value)
         except ValidationError as error:
             word = self.queryset.model._meta.model_name  # type: ignore[union-attr]
             raise ValidationError(error.messages[0], code=f"input.unknown_{word}") from error
@@ -35,6 +35,17 @@ class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
             case Profile():
                 return f"{obj.name} {obj.content_sha256[:8]}"
         return str(obj)
+
+
+class _Whole(forms.IntegerField):
+    def to_python(self, value: Any) -> int | None:
+        """Read as by the commands: `5.0` is no whole number."""
+        if value in self.empty_values:
+            return None
+        try:
+            return whole_number(str(self.label), str(value))
+        except NotWhole as error:
+            raise ValidationError(error.sentence, code=error.code) from error
 
 
 class _Tasks(forms.MultipleChoiceField):
@@ -56,10 +67,8 @@ class RunForm(forms.Form):
     endpoint = _Newest(queryset=Endpoint.objects.none(), empty_label=None)
     worker = _Newest(queryset=Worker.objects.none(), empty_label=None)
     tasks = _Tasks(required=False, widget=forms.CheckboxSelectMultiple)
-    max_steps = forms.IntegerField(required=False, widget=_at_least_1(), label="Steps, each task", help_text=_OPTIONAL)
-    max_trial_seconds = forms.IntegerField(
-        required=False, widget=_at_least_1(), label="Seconds, each trial", help_text=_OPTIONAL
-    )
+    max_steps = _Whole(required=False, widget=_at_least_1(), label="Steps, each task", help_text=_OPTIONAL)
+    max_trial_seconds = _Whole(required=False, widget=_at_least_1(), label="Seconds, each trial", help_text=_OPTIONAL)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

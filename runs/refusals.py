@@ -1,10 +1,15 @@
 """How is a person's request refused? By a typed code, a sentence with the remedy, a private detail."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runs.documents.problems import DocumentError, Problem
 from runs.documents.specs import Difference
+
+MAX_DIGITS = 15  # every such number is exact in JSON, for every reader
+WHOLE_WANTED = f"give a whole number of at most {MAX_DIGITS} digits, such as 10"
+_LONGEST_QUOTED = 80
 
 
 class Refusal(Exception):
@@ -36,14 +41,35 @@ class BadInput(Refusal):
         return refusal
 
 
+class NotWhole(BadInput):
+    """A number was wanted and something else given, whichever face it came through."""
+
+    code = "input.not_whole"
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field}: {WHOLE_WANTED}")
+
+
+def whole_number(field: str, text: str) -> int:
+    """The number that a person wrote: nothing but digits, and a sign. Raises NotWhole."""
+    if not re.fullmatch(rf"[+-]?[0-9]{{1,{MAX_DIGITS}}}", text.strip()):
+        raise NotWhole(field)
+    return int(text)
+
+
 class UnknownName(BadInput):
     """A name that is not registered; the sentence lists those that are, and how to add one."""
 
     def __init__(self, word: str, name: str, known: Iterable[str], remedy: str) -> None:
         names = ", ".join(sorted(set(known))) or "none"
         super().__init__(
-            f"There is no {word} named {name!r}; known here: {names}. {remedy}", code=f"input.unknown_{word}"
+            f"There is no {word} named {quoted(name)}; known here: {names}. {remedy}", code=f"input.unknown_{word}"
         )
+
+
+def quoted(text: str) -> str:
+    """What somebody gave, for a sentence: in quotes, without control characters, cut when it is long."""
+    return repr(text if len(text) <= _LONGEST_QUOTED else text[:_LONGEST_QUOTED] + "…")
 
 
 class Blocked(Refusal):

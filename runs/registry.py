@@ -1,6 +1,7 @@
 """Which documents are stored, and which one is meant by a name? Profiles, endpoints and lookups."""
 
 from django.db import transaction
+from django.db.models import Model, QuerySet
 
 from runs import audit
 from runs.access import AnyUser
@@ -11,6 +12,8 @@ from runs.documents.profiles import LoadedProfile, load_profile, require_runnabl
 from runs.documents.spec_inputs import EndpointVersion
 from runs.models import AuditKind, BundleStatus, Endpoint, Profile, TaskBundle, Worker
 from runs.refusals import BadInput, UnknownName
+
+_LONGEST_NAME = 255
 
 
 def store_profile(data: bytes, *, user: AnyUser | None) -> Profile:
@@ -44,9 +47,9 @@ def loaded_profile(profile: Profile) -> LoadedProfile:
 def find_profile(name: str) -> Profile:
     """The newest profile of that name, or the one whose content hash begins with it (8 characters or
     more)."""
-    found = Profile.objects.filter(name=name).order_by("-id").first()
+    found = _named(Profile.objects.all(), name=name).order_by("-id").first()
     if found is None and len(name) >= 8:
-        found = Profile.objects.filter(content_sha256__startswith=name).first()
+        found = _named(Profile.objects.all(), content_sha256__startswith=name).first()
     if found is None:
         known = Profile.objects.values_list("name", flat=True)
         raise UnknownName(
@@ -97,7 +100,7 @@ def endpoint_version(endpoint: Endpoint) -> EndpointVersion:
 
 def find_endpoint(name: str) -> Endpoint:
     """The active version of an endpoint."""
-    found = Endpoint.objects.filter(name=name, active=True).first()
+    found = _named(Endpoint.objects.filter(active=True), name=name).first()
     if found is None:
         known = Endpoint.objects.filter(active=True).values_list("name", flat=True)
         remedy = (
@@ -134,11 +137,17 @@ def bundle_of(profile: Profile) -> TaskBundle:
 
 def find_worker(name: str) -> Worker:
     """The worker host of that name."""
-    found = Worker.objects.filter(name=name).first()
+    found = _named(Worker.objects.all(), name=name).first()
     if found is None:
         known = Worker.objects.values_list("name", flat=True)
         raise UnknownName("worker", name, known, "Prepare this host and start it with: manage.py worker.")
     return found
+
+
+def _named[M: Model](rows: "QuerySet[M]", **column: str) -> "QuerySet[M]":
+    """The rows with this text; none for one that no name holds and that some database would stumble over."""
+    [text] = column.values()
+    return rows.filter(**column) if text.isprintable() and len(text) <= _LONGEST_NAME else rows.none()
 
 
 def _endpoint_columns(loaded: LoadedEndpoint) -> dict[str, object]:

@@ -17,7 +17,7 @@ from runs.documents.specs import Spec, spec_difference
 from runs.models import AuditKind, Endpoint, HarnessLock, Preview, Run, TaskBundle, Trial, Worker
 from runs.preview import Choice, resolve
 from runs.preview_checks import Check
-from runs.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired
+from runs.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired, quoted
 
 _SALT = "runs.starting.confirm"
 
@@ -59,7 +59,7 @@ def confirm_by_hash(*, user: AnyUser, preview_id: UUID | str, spec_sha256: str, 
     """``confirm`` for callers that hold the previewed spec's hash instead of a page's token (CLI, MCP)."""
     preview = _preview_of(access.require(user, access.START), preview_id)
     if not preview.spec_sha256 or preview.spec_sha256 != spec_sha256:
-        raise BadToken(detail="the hash is not that of the preview")
+        raise BadToken("spec_sha256 is not the hash that this preview showed, which has 64 hexadecimal digits.")
     return confirm(user=user, preview_id=preview.pk, token=token_of(preview), accepted=accepted)
 
 
@@ -71,7 +71,8 @@ def _preview_of(user: User, preview_id: UUID | str) -> Preview:
     try:
         key = preview_id if isinstance(preview_id, UUID) else UUID(preview_id)
     except ValueError:
-        raise NoSuchPreview() from None
+        sentence = f"preview: {quoted(str(preview_id))} is no id; give the 32 characters that a preview showed."
+        raise NoSuchPreview(sentence) from None
     related = ("profile", "bundle", "endpoint", "worker", "consumed_by")
     preview = Preview.objects.select_related(*related).filter(pk=key, user=user).first()
     if preview is None:

@@ -1,12 +1,19 @@
-"""What may a tool be told? Closed models: an unknown or misspelt argument is refused, nothing is coerced."""
+"""What may a tool be told? Closed models: an unknown or misspelt argument is refused, nothing is coerced.
 
+Names and ids are taken as any text: whether there is such a thing is decided where pages and commands decide it, so
+that the same bad input has the same code everywhere (issue 7).
+"""
+
+import json
+from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from runs.documents.closed import Closed, validate
-from runs.documents.problems import DocumentError
+from runs.documents.closed import Closed, custom, validate
+from runs.documents.problems import DocumentError, Problem
 from runs.management.choosing import PROFILE
+from runs.refusals import MAX_DIGITS, WHOLE_WANTED, NotWhole
 
 MAX_RUNS = 50
 MAX_LINES = 200
@@ -15,36 +22,54 @@ MAX_PART = 64 * 1024
 MIN_PART = 4  # the longest character in UTF-8, so that every call gets further
 _MAX_NUMBER = 2**53 - 1  # what every JSON reader can hold
 
-# One line without control characters: no database and no terminal stumbles over it.
-Word = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
-RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{8,32}$", description="Id of a run, or its first 8 characters or more")]
-Number = Annotated[int, Field(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
+
+def _whole(given: Any) -> Any:
+    if given is not None and (type(given) is not int or abs(given) >= 10**MAX_DIGITS):
+        raise custom(NotWhole.code, WHOLE_WANTED)
+    return given
+
+
+_RUN = Field(description="Id of a run, or its first 8 characters or more", examples=["0f3a9c21"])
+RunId = Annotated[str, _RUN]
+Number = Annotated[int | None, BeforeValidator(_whole)]
 
 
 class PreviewArguments(Closed):
-    profile: Annotated[Word, Field(description="Name or content hash of a profile")] = PROFILE
+    profile: Annotated[str, Field(description="Name or content hash of a profile", examples=[PROFILE])] = PROFILE
     endpoint: Annotated[
-        Word | None, Field(description="Name of a registered endpoint; without one the refusal names those that exist")
+        str | None,
+        Field(
+            description="Name of a registered endpoint; without one the refusal names those that exist",
+            examples=["local-model"],
+        ),
     ] = None
-    worker: Annotated[Word | None, Field(description="Worker host that executes; by default the site's own")] = None
+    worker: Annotated[
+        str | None, Field(description="Worker host that executes; by default the site's own", examples=["worker-1"])
+    ] = None
     tasks: Annotated[
-        list[Word] | None, Field(max_length=64, description="Only these tasks of the profile; by default all")
+        list[str] | None,
+        Field(description="Only these tasks of the profile; by default all", examples=[["file-tree"]]),
     ] = None
-    max_trial_seconds: Annotated[Number | None, Field(description="A shorter limit than the profile's")] = None
-    max_steps: Annotated[Number | None, Field(description="Fewer agent steps than the profile's")] = None
+    max_trial_seconds: Annotated[Number, Field(description="A shorter limit than the profile's", examples=[300])] = None
+    max_steps: Annotated[Number, Field(description="Fewer agent steps than the profile's", examples=[10])] = None
 
 
 class StartArguments(Closed):
-    preview: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="Id of a preview that you made")]
-    spec_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The hash that this preview showed")]
+    preview: Annotated[str, Field(description="Id of a preview that you made, 32 characters", examples=["3f" * 16])]
+    spec_sha256: Annotated[str, Field(description="The hash that this preview showed", examples=["3f" * 32])]
     accept: Annotated[
-        list[Word], Field(max_length=32, description="Names of the checks under `accept` that are accepted")
+        list[str],
+        Field(
+            max_length=32,
+            description="Names of the checks under `accept` that are accepted",
+            examples=[["limit harness_network"]],
+        ),
     ] = []
 
 
 class StatusArguments(Closed):
-    run: Annotated[RunId | None, Field(description="By default the newest runs are listed")] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_RUNS, description="How many runs to list")] = 10
+    run: Annotated[str | None, _RUN, Field(description="As for the other tools; by default the newest runs")] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_RUNS, description="How many runs to list", examples=[10])] = 10
 
 
 class RunArguments(Closed):
@@ -54,26 +79,37 @@ class RunArguments(Closed):
 class LogsArguments(Closed):
     run: RunId
     cursor: Annotated[
-        int, Field(ge=0, le=_MAX_NUMBER, description="Number of the first line; go on with next_cursor")
+        int, Field(ge=0, le=_MAX_NUMBER, description="Number of the first line; go on with next_cursor", examples=[0])
     ] = 0
-    limit: Annotated[int, Field(ge=1, le=MAX_LINES, description="How many lines at most")] = 100
+    limit: Annotated[int, Field(ge=1, le=MAX_LINES, description="How many lines at most", examples=[100])] = 100
 
 
 class EvidenceListArguments(Closed):
     run: RunId
-    cursor: Annotated[int, Field(ge=0, le=_MAX_NUMBER, description="Go on with next_cursor")] = 0
-    limit: Annotated[int, Field(ge=1, le=MAX_FILES, description="How many files at most")] = 100
+    cursor: Annotated[int, Field(ge=0, le=_MAX_NUMBER, description="Go on with next_cursor", examples=[0])] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_FILES, description="How many files at most", examples=[100])] = 100
 
 
 class EvidenceReadArguments(Closed):
-    file: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="Id of a file, as evidence_list gives it")]
+    file: Annotated[str, Field(description="Id of a file, as evidence_list gives it", examples=["3f" * 16])]
     offset: Annotated[int, Field(ge=0, le=_MAX_NUMBER, description="First byte; go on with next_offset")] = 0
     length: Annotated[int, Field(ge=MIN_PART, le=MAX_PART, description="How many bytes at most")] = MAX_PART
 
 
 def read[M: Closed](model: type[M], given: dict[str, Any]) -> M:
-    """The arguments in their types. Raises DocumentError with every problem (codes `arguments.*`)."""
+    """The arguments in their types. Raises DocumentError with every problem (codes `arguments.*`, and those that
+    every face shares), each saying what is wanted."""
     found, problems = validate(model, given, prefix="arguments")
     if found is None:
-        raise DocumentError(problems)
+        raise DocumentError(_helpful(model, problem) for problem in problems)
     return found
+
+
+def _helpful(model: type[Closed], problem: Problem) -> Problem:
+    """The problem with what the tool takes, or with an example of what the argument takes."""
+    if problem.code == "arguments.unknown_field":
+        return replace(problem, sentence=f"there is no such argument; this tool takes {', '.join(model.model_fields)}")
+    field = model.model_fields.get(problem.path.partition("[")[0])
+    if field is None or not field.examples or problem.code == NotWhole.code:
+        return problem
+    return replace(problem, sentence=f"{problem.sentence}; give for example {json.dumps(field.examples[0])}")

@@ -33,7 +33,7 @@ def preview(user: User, given: PreviewArguments) -> CallToolResult:
         profile=profile,
         bundle=registry.bundle_of(profile),
         endpoint=registry.find_endpoint(given.endpoint or ""),
-        worker=registry.find_worker(given.worker or settings.WORKER_NAME),
+        worker=registry.find_worker(settings.WORKER_NAME if given.worker is None else given.worker),
         tasks=given.tasks,
         max_trial_seconds=given.max_trial_seconds,
         max_steps=given.max_steps,

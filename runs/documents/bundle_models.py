@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from runs.documents.ceilings import Ceilings
-from runs.documents.closed import Closed, Identifier, Sha256, Text
+from runs.documents.closed import Closed, Identifier, Sha256, Text, form
 from runs.documents.names import TaskName
 
 SOURCE_SCHEMA = "benchsite.bundle-source/v1"
@@ -13,7 +13,7 @@ MANIFEST_SCHEMA = "benchsite.task-bundle/v1"
 MAX_TASKS = 16
 
 Revision = Annotated[int, Field(ge=1, le=1_000_000)]
-Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+){1,3}$", max_length=40)]
+Version = Annotated[str, form(r"^[0-9]+(\.[0-9]+){1,3}$", "two to four numbers, such as 2.4.6", max_length=40)]
 
 
 class AgentLock(Closed):
@@ -70,7 +70,7 @@ class ImageRole(Closed):
     in it. No image id: that differs between machines and stands in the worker's image lock.
     """
 
-    name: Annotated[str, Field(pattern=r"^benchsite-[a-z]+$", max_length=64)]
+    name: Annotated[str, form(r"^benchsite-[a-z]+$", "a symbolic image name, such as benchsite-agent", max_length=64)]
     recipe_sha256: Sha256
     content_sha256: Sha256
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from runs.documents.canonical import Json, JsonObject, as_object
-from runs.documents.closed import Closed
+from runs.documents.closed import Closed, form
 from runs.documents.problems import Problem
 
 MIB = 1024 * 1024
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 WORKING_SET_BYTES = {"agent": 384 * MIB, "verifier": 64 * MIB, "gateway": 64 * MIB}
 
 Bytes = Annotated[int, Field(ge=MIB, le=64 * 1024 * MIB)]
-Path = Annotated[str, Field(pattern=r"^(/[a-z0-9][a-z0-9._-]*)+$", max_length=200)]
+Path = Annotated[str, form(r"^(/[a-z0-9][a-z0-9._-]*)+$", "an absolute path, such as /app/output", max_length=200)]
 Seconds = Annotated[int, Field(ge=1, le=600)]
 
 

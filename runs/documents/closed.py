@@ -15,9 +15,21 @@ SHA256 = r"^[0-9a-f]{64}$"
 IMAGE_ID = r"^sha256:[0-9a-f]{64}$"
 IDENTIFIER = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 
-Sha256 = Annotated[str, Field(pattern=SHA256)]
-ImageId = Annotated[str, Field(pattern=IMAGE_ID)]
-Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
+_WANTED: dict[str, str] = {}
+
+
+def form(pattern: str, wanted: str, *, max_length: int | None = None) -> Any:
+    """A field whose text has a form; a refusal says in words what is `wanted`, and never shows the pattern."""
+    _WANTED[pattern] = wanted
+    return Field(pattern=pattern, max_length=max_length)
+
+
+Sha256 = Annotated[str, form(SHA256, f"a SHA-256 in 64 lower-case hexadecimal digits, such as {'3f' * 32}")]
+ImageId = Annotated[str, form(IMAGE_ID, "an image's id, such as sha256: and 64 lower-case hexadecimal digits")]
+Identifier = Annotated[
+    str,
+    form(IDENTIFIER, "1 to 128 lower-case letters, digits, dots, dashes or underscores, such as environment-smoke"),
+]
 Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 # Not Literal[1], which takes `true` and `1.0` too.
 One = Annotated[int, Field(ge=1, le=1)]
@@ -78,7 +90,7 @@ def _explained(kind: str, context: Mapping[str, Any], found: object) -> tuple[st
         case "finite_number":
             return "not_finite", "NaN and infinities are no limits"
         case "string_pattern_mismatch":
-            return "bad_format", f"the text does not have the form {context['pattern']}"
+            return "bad_format", f"the text is not {_WANTED[context['pattern']]}"
         case "literal_error":
             return "unexpected_value", f"the value is not {context['expected']}"
         case "union_tag_not_found":

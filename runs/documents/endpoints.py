@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from runs.documents.canonical import Json, JsonObject, as_object, canonical_sha256, load_object
-from runs.documents.closed import Closed, Identifier, validate
+from runs.documents.closed import Closed, Identifier, form, validate
 from runs.documents.credentials import credential_problems
 from runs.documents.endpoint_urls import MAX_URL, host_of, url_problems
 from runs.documents.problems import DocumentError, Location, Problem, refuse
@@ -22,7 +22,7 @@ _OWN_VARIABLES = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "PATH", "HOME", "PY
 _OWN_PREFIXES = ("DJANGO_", "BENCHSITE_", "PG")
 _ALLOWED_OWN = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 
-Alias = Annotated[str, Field(pattern=_ALIAS)]
+Alias = Annotated[str, form(_ALIAS, "a model's name: letters, digits and . _ : / @ + -, such as org/model-7b")]
 Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]
 
 
@@ -30,14 +30,14 @@ class EnvCredential(Closed):
     """The worker's environment variable of that name."""
 
     kind: Literal["env"]
-    name: Annotated[str, Field(pattern=_VARIABLE)]
+    name: Annotated[str, form(_VARIABLE, "the name of a variable in capitals, such as LOCAL_MODEL_KEY")]
 
 
 class FileCredential(Closed):
     """The file on the worker, by absolute path."""
 
     kind: Literal["file"]
-    name: Annotated[str, Field(pattern=_FILE, max_length=255)]
+    name: Annotated[str, form(_FILE, "an absolute path, such as /etc/benchsite/model-key", max_length=255)]
 
 
 class NoCredential(Closed):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from runs.documents.canonical import Json, JsonObject, as_list, as_object, content_sha256
-from runs.documents.closed import Closed, Identifier, Share, validate
+from runs.documents.closed import Closed, Identifier, Share, form, validate
 from runs.documents.problems import Location, Problem, path_of
 
 SCHEMA = "anvil-serving.benchmark-profile/v1"
@@ -28,15 +28,15 @@ class Source(Closed):
     """A git repository or a data set, pinned by revision."""
 
     kind: Literal["git", "dataset"]
-    source: Annotated[str, Field(pattern="^https://")]
-    revision: Annotated[str, Field(pattern=_REVISION)]
+    source: Annotated[str, form("^https://", "an address that begins with https://")]
+    revision: Annotated[str, form(_REVISION, "a commit hash of 40 to 64 lower-case hexadecimal digits")]
 
 
 class Image(Closed):
     """A container image, pinned by digest."""
 
     kind: Literal["image"]
-    image: Annotated[str, Field(pattern=_IMAGE)]
+    image: Annotated[str, form(_IMAGE, "an image pinned as name@sha256: and 64 hexadecimal digits")]
 
 
 class Scoring(BaseModel):

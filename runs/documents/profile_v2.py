@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from runs.documents.canonical import Json, JsonObject, as_list, as_object, content_sha256
-from runs.documents.closed import Closed, Identifier, One, Sha256, Share, Text, Zero, validate
+from runs.documents.closed import Closed, Identifier, One, Sha256, Share, Text, Zero, form, validate
 from runs.documents.names import TaskName
 from runs.documents.problems import DocumentError, Location, Problem, path_of
 
@@ -33,15 +33,15 @@ class Source(Closed):
     """A git repository or a data set, pinned by a whole commit hash."""
 
     kind: Literal["git", "dataset"]
-    source: Annotated[str, Field(pattern="^https://[^@?#]+$", max_length=500)]
-    revision: Annotated[str, Field(pattern=_REVISION)]
+    source: Annotated[str, form("^https://[^@?#]+$", "an https:// address without user or query", max_length=500)]
+    revision: Annotated[str, form(_REVISION, "a whole commit hash of 40 or 64 lower-case hexadecimal digits")]
 
 
 class Image(Closed):
     """A container image, pinned by digest."""
 
     kind: Literal["image"]
-    image: Annotated[str, Field(pattern=_IMAGE, max_length=500)]
+    image: Annotated[str, form(_IMAGE, "an image pinned as name@sha256: and 64 hexadecimal digits", max_length=500)]
 
 
 class Scoring(Closed):
@@ -72,7 +72,7 @@ class AgentReference(Closed):
     """The one agent of version 1."""
 
     name: Literal["mini-swe-agent"]
-    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=40)]
+    version: Annotated[str, form(r"^[0-9]+\.[0-9]+\.[0-9]+$", "three numbers, such as 2.4.6", max_length=40)]
 
 
 class Environment(Closed):

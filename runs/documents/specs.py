@@ -17,6 +17,7 @@ from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageId
 
 SCHEMA = "benchsite.run-spec/v1"
 MAX_SPEC_BYTES = 256 * 1024
+MOST_TASKS = 64  # that are looked at one by one, so that a refusal stays short
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,9 @@ def _narrowing_problems(suite: Environment, narrowing: Narrowing) -> Iterator[Pr
     yield from _number_problems("max_steps", narrowing.max_steps, 1, suite.max_steps)
     if narrowing.tasks is not None and not narrowing.tasks:
         yield Problem("tasks", "spec.no_tasks", "at least one task must be chosen")
+    if len(narrowing.tasks or ()) > MOST_TASKS:
+        yield Problem("tasks", "spec.too_many_tasks", f"more than {MOST_TASKS} tasks are named, which no profile has")
+        return
     seen: set[str] = set()
     for index, name in enumerate(narrowing.tasks or ()):
         if name not in suite.cases:

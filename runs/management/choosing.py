@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from runs import registry
 from runs.models import Endpoint, Preview
 from runs.preview import Choice, make_preview
-from runs.refusals import BadInput
+from runs.refusals import BadInput, whole_number
 
 PROFILE = "environment-smoke"
 
@@ -27,10 +27,9 @@ def add_choice(parser: CommandParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--task", action="append", metavar="NAME", help="only this task of the profile; may be repeated"
     )
-    parser.add_argument(
-        "--max-trial-seconds", type=int, metavar="S", help="seconds for each trial, at most the profile's"
-    )
-    parser.add_argument("--max-steps", type=int, metavar="N", help="agent steps in each trial, at most the profile's")
+    # Their texts are read later, so that they are refused as by the other faces.
+    parser.add_argument("--max-trial-seconds", metavar="S", help="seconds for each trial, at most the profile's")
+    parser.add_argument("--max-steps", metavar="N", help="agent steps in each trial, at most the profile's")
 
 
 def is_chosen(options: dict[str, Any]) -> bool:
@@ -48,9 +47,13 @@ def choice_of(options: dict[str, Any]) -> Choice:
         endpoint=_endpoint(options["endpoint"]),
         worker=registry.find_worker(options["worker"]),
         tasks=options["task"],
-        max_trial_seconds=options["max_trial_seconds"],
-        max_steps=options["max_steps"],
+        max_trial_seconds=_number(options, "max_trial_seconds"),
+        max_steps=_number(options, "max_steps"),
     )
+
+
+def _number(options: dict[str, Any], name: str) -> int | None:
+    return None if options[name] is None else whole_number(name, str(options[name]))
 
 
 def _endpoint(name: str | None) -> Endpoint:

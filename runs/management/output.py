@@ -11,13 +11,14 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
 from rich.console import Console
 from rich.table import Table
@@ -28,7 +29,7 @@ from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
 from runs.management.inert import inert
 from runs.models import Cleanup, Run, Verdict
-from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName
+from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
 
 CLI_USER = "cli"
 
@@ -147,6 +148,29 @@ class SiteCommand(BaseCommand):
     requires_migrations_checks = False
     output: Printer
     _user = CLI_USER
+    _words: Sequence[str] = ()
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._words = argv[2:]
+        super().run_from_argv(argv)
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Options are written out, so that a new one never changes what a script means; misuse is a refusal."""
+        parser = super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
+        parser.error = partial(self._misused, parser)  # type: ignore[method-assign]
+        return parser
+
+    def _misused(self, parser: CommandParser, message: str) -> NoReturn:
+        """Words that are not the command's: exit 2, with ``--json`` as a document like every other refusal."""
+        if not self._words:  # called by a program
+            raise CommandError(message, returncode=int(Exit.BAD_INPUT))
+        known = [word for action in parser._actions for word in action.option_strings]
+        unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
+        near = get_close_matches(unknown, known, n=1) if unknown.startswith("--") else []
+        sentence = f"{parser.prog}: {message}. " + (f"Did you mean {near[0]}? " if near else "")
+        output = self._printer({"json": "--json" in self._words})
+        output.error("command.usage", f"{sentence}See: {parser.prog} --help", Exit.BAD_INPUT, {})
+        sys.exit(int(Exit.BAD_INPUT))
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -171,6 +195,9 @@ class SiteCommand(BaseCommand):
         except (OperationalError, ProgrammingError) as error:
             self.output = self._printer(options)
             sys.exit(int(self._without_tables(error)))
+        except CommandError as error:  # Django's own, as of a system check: it would exit with 1
+            self._printer(options).error("command.settings", str(error).strip(), Exit.BAD_INPUT, {})
+            sys.exit(int(Exit.BAD_INPUT))
 
     def _printer(self, options: dict[str, Any]) -> Printer:
         out, err = getattr(self.stdout, "_out", self.stdout), getattr(self.stderr, "_out", self.stderr)
@@ -259,7 +286,8 @@ def run_by_key(key: str) -> Run:
     """The run whose id is ``key``, or begins with it (8 hex characters or more). Raises ``BadInput``."""
     short = key.replace("-", "").lower()
     if not 8 <= len(short) <= 32 or set(short) - set("0123456789abcdef"):
-        raise BadInput(f"{key!r} is no run id; give 8 to 32 hexadecimal characters.", code="input.bad_run_id")
+        sentence = f"{quoted(key)} is no run id; give at least its first 8 characters, such as 0f3a9c21."
+        raise BadInput(sentence, code="input.bad_run_id")
     least, most = short.ljust(32, "0"), short.ljust(32, "f")
     related = ("profile", "bundle", "endpoint", "worker")
     found = list(Run.objects.select_related(*related).filter(pk__gte=least, pk__lte=most)[:2])

@@ -22,6 +22,10 @@ from tests.runs.sites import Site, ready_site, report
 pytestmark = pytest.mark.django_db
 
 
+# What stands in a JSON document; the browser and the command line get its text.
+type Number = int | float | str | None
+
+
 @dataclass(frozen=True)
 class Wish:
     """What somebody asks for, by names."""
@@ -30,8 +34,8 @@ class Wish:
     endpoint: str = "scripted"
     worker: str = "local"
     tasks: tuple[str, ...] = ()
-    max_steps: int | None = None
-    max_trial_seconds: int | None = None
+    max_steps: Number = None
+    max_trial_seconds: Number = None
 
 
 # The spec's canonical bytes, or the code of the refusal.
@@ -43,9 +47,9 @@ def by_browser(site: Site, wish: Wish) -> Outcome:
     client = Client()
     client.force_login(site.operator)
     data: dict[str, Any] = {
-        "profile": _pk(Profile.objects.filter(name=wish.profile)),
-        "endpoint": _pk(Endpoint.objects.filter(name=wish.endpoint, active=True)),
-        "worker": _pk(Worker.objects.filter(name=wish.worker)),
+        "profile": _pk(Profile.objects, wish.profile),
+        "endpoint": _pk(Endpoint.objects.filter(active=True), wish.endpoint),
+        "worker": _pk(Worker.objects, wish.worker),
         "tasks": list(wish.tasks),
     }
     data |= {name: value for name in ("max_steps", "max_trial_seconds") if (value := getattr(wish, name)) is not None}
@@ -56,18 +60,21 @@ def by_browser(site: Site, wish: Wish) -> Outcome:
     return str(error.code)
 
 
-def _pk(rows: Any) -> int:
-    found = rows.order_by("-pk").first()
+def _pk(rows: Any, name: str) -> int | str:
+    """The choice that a browser sends for a name: its key, one that nothing has, or nothing."""
+    if not name:
+        return ""
+    found = rows.filter(name=name).order_by("-pk").first() if name.isprintable() else None
     return 999_999 if found is None else int(found.pk)
 
 
 def by_command(site: Site, wish: Wish) -> Outcome:
-    arguments = ["--profile", wish.profile, "--endpoint", wish.endpoint, "--worker", wish.worker]
-    arguments += [word for task in wish.tasks for word in ("--task", task)]
+    arguments = [f"--profile={wish.profile}", f"--endpoint={wish.endpoint}", f"--worker={wish.worker}"]
+    arguments += [f"--task={task}" for task in wish.tasks]
     if wish.max_steps is not None:
-        arguments += ["--max-steps", str(wish.max_steps)]
+        arguments += [f"--max-steps={wish.max_steps}"]
     if wish.max_trial_seconds is not None:
-        arguments += ["--max-trial-seconds", str(wish.max_trial_seconds)]
+        arguments += [f"--max-trial-seconds={wish.max_trial_seconds}"]
     result = command("preview", *arguments, "--user", site.operator.username, "--json")
     return str(result.json["code"]) if result.code == 2 else canonical_bytes(result.json["spec"])
 
@@ -100,6 +107,30 @@ BAD = {
     "fewer than no steps": (Wish(max_steps=-1), "spec.below_minimum"),
     "more time than the profile": (Wish(max_trial_seconds=541), "spec.wider_than_profile"),
     "no time": (Wish(max_trial_seconds=0), "spec.below_minimum"),
+    "a number in words": (Wish(max_steps="ten"), "input.not_whole"),
+    "a number with a fraction": (Wish(max_steps=1.5), "input.not_whole"),
+    "a number with an empty fraction": (Wish(max_steps=5.0), "input.not_whole"),
+    "a number in powers": (Wish(max_trial_seconds="1e2"), "input.not_whole"),
+    "a number with a separator": (Wish(max_trial_seconds="1_0"), "input.not_whole"),
+    "a number in other digits": (Wish(max_steps="\u0661\u0662"), "input.not_whole"),
+    "a number without end": (Wish(max_steps=10**40), "input.not_whole"),
+    "a number below all": (Wish(max_trial_seconds=-(10**40)), "input.not_whole"),
+    "no number at all": (Wish(max_steps="nan"), "input.not_whole"),
+    "a large number": (Wish(max_steps=10**14), "spec.wider_than_profile"),
+    "a task without a name": (Wish(tasks=("",)), "spec.task_not_in_profile"),
+    "a task in capitals": (Wish(tasks=("File-Tree",)), "spec.task_not_in_profile"),
+    "a task with a step up": (Wish(tasks=("../file-tree",)), "spec.task_not_in_profile"),
+    "a known and an unknown task": (Wish(tasks=("file-tree", "x" * 300)), "spec.task_not_in_profile"),
+    "more tasks than anybody has": (Wish(tasks=("file-tree",) * 65), "spec.too_many_tasks"),
+    "no endpoint": (Wish(endpoint=""), "input.unknown_endpoint"),
+    "no worker": (Wish(worker=""), "input.unknown_worker"),
+    "no profile": (Wish(profile=""), "input.unknown_profile"),
+    "an endpoint of two lines": (Wish(endpoint="scrip\nted"), "input.unknown_endpoint"),
+    "an endpoint that writes to a terminal": (Wish(endpoint="\x1b[31m"), "input.unknown_endpoint"),
+    "an endpoint with half a character": (Wish(endpoint="\udc80"), "input.unknown_endpoint"),
+    "a profile by a hash that nothing has": (Wish(profile="f" * 64), "input.unknown_profile"),
+    "a worker with a name longer than any": (Wish(worker="w" * 5000), "input.unknown_worker"),
+    "an endpoint in capitals": (Wish(endpoint="SCRIPTED"), "input.unknown_endpoint"),
     "an unknown endpoint": (Wish(endpoint="nonesuch"), "input.unknown_endpoint"),
     "an unknown worker": (Wish(worker="nonesuch"), "input.unknown_worker"),
     "an unknown profile": (Wish(profile="nonesuch"), "input.unknown_profile"),

@@ -28,6 +28,7 @@ def test_an_invalid_document_is_refused_with_its_own_code_and_path(valid, load, 
     with pytest.raises(DocumentError) as caught:
         load(canonical_bytes(broken))
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [(case.code, case.path)]
+    assert not set("^$\\") & set(caught.value.sentence), "a pattern is no sentence"
 
 
 @pytest.mark.parametrize(("valid", "load"), [pytest.param(kind[1], kind[2], id=kind[0]) for kind in KINDS])

@@ -122,6 +122,7 @@ def test_the_phases_of_any_trial_sum_up_to_no_more_than_it_and_each_gets_some_ti
         ({"max_trial_seconds": "60"}, ("spec.wrong_type", "max_trial_seconds")),
         ({"tasks": []}, ("spec.no_tasks", "tasks")),
         ({"tasks": ["ledger-totals", "ledger-totals"]}, ("spec.task_repeated", "tasks[1]")),
+        ({"tasks": ["nonesuch"] * 100_000}, ("spec.too_many_tasks", "tasks")),
         ({"tasks": ["ledger-totals", "Ledger-Totals"]}, ("spec.task_not_in_profile", "tasks[1]")),
         ({"tasks": [".."]}, ("spec.task_not_in_profile", "tasks[0]")),
         ({"tasks": ["x" * 200]}, ("spec.task_not_in_profile", "tasks[0]")),

@@ -134,13 +134,13 @@ def test_unknown_names_are_refused_with_a_code(connect):
     assert olga.refused("begin") == "mcp.unknown_tool"
     assert olga.refused("status", everything=True) == "arguments.unknown_field"
     assert olga.refused("status", limit="10") == "arguments.wrong_type"
-    assert olga.refused("status", run="../x") == "arguments.bad_format"
+    assert olga.refused("status", run="../x") == "input.bad_run_id"
     assert olga.refused("status", run="ab" * 16) == "input.unknown_run"
     assert olga.refused("evidence_read", file="ab" * 16) == "evidence.unknown"
     answer = olga.call("preview", endpoints="x", max_steps=1.5)
     assert {problem["code"] for problem in answer.document["problems"]} == {
         "arguments.unknown_field",
-        "arguments.fraction_as_integer",
+        "input.not_whole",
     }
 
 

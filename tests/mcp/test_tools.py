@@ -2,11 +2,13 @@
 
 import io
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.db import OperationalError
 from mcp_types import CallToolResult
@@ -15,7 +17,7 @@ from benchsite import __version__
 from benchsite.mcp import evidence_tools, run_tools, tools
 from benchsite.mcp.server import tool_schemas
 from benchsite.mcp.tools import TOOLS, carry_out
-from evidence import store
+from evidence import parts, store
 from evidence.models import Artifact
 from runs.documents.canonical import canonical_bytes, canonical_sha256
 from runs.models import AuditEntry, Preview
@@ -145,9 +147,58 @@ def test_the_version_is_the_projects() -> None:
     assert project["version"] == __version__
 
 
-@pytest.mark.parametrize("text", ["a\0b", "a\nb", "\x1b[31m", "", "x" * 256])
-def test_no_text_with_control_characters_or_beyond_its_bound_reaches_the_database(site: Site, text: str) -> None:
-    assert code(site.operator, "preview", endpoint=text).startswith("arguments.")
+ODD = ("a\0b", "a\nb", "\x1b[31m", "\udc80", "", "x" * 100_000)
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize(
+    ("tool", "given", "field", "expected"),
+    [
+        ("preview", {}, "endpoint", "input.unknown_endpoint"),
+        ("preview", {"endpoint": "scripted"}, "profile", "input.unknown_profile"),
+        ("preview", {"endpoint": "scripted"}, "worker", "input.unknown_worker"),
+        ("start", {"spec_sha256": "3f" * 32}, "preview", "preview.unknown"),
+        ("status", {}, "run", "input.bad_run_id"),
+        ("logs", {}, "run", "input.bad_run_id"),
+        ("cancel", {}, "run", "input.bad_run_id"),
+        ("cleanup", {}, "run", "input.bad_run_id"),
+        ("evidence_list", {}, "run", "input.bad_run_id"),
+        ("evidence_read", {}, "file", "evidence.unknown"),
+    ],
+)
+def test_text_that_names_nothing_is_refused_by_name_wherever_it_stands(
+    site: Site, tool: str, given: dict[str, Any], field: str, expected: str, text: str
+) -> None:
+    result = call(site.operator, tool, **given, **{field: text})
+    assert result.structured_content["code"] == expected
+    sentence = result.structured_content["sentence"]
+    assert len(sentence) < 500 and sentence.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "words"),
+    [
+        ("preview", {"endpoints": "x"}, ("endpoints", "no such argument", "endpoint", "max_steps")),
+        ("preview", {"max_steps": "5"}, ("max_steps", "whole number", "such as 10")),
+        ("preview", {"max_steps": 5.0}, ("max_steps", "whole number", "such as 10")),
+        ("preview", {"max_trial_seconds": True}, ("max_trial_seconds", "whole number", "such as 10")),
+        ("preview", {"endpoint": 5}, ("endpoint", "an integer, not a text", "local-model")),
+        ("preview", {"tasks": "file-tree"}, ("tasks", "a text, not a list", '["file-tree"]')),
+        ("preview", {"tasks": ["file-tree", 5]}, ("tasks[1]", "an integer, not a text", '["file-tree"]')),
+        ("start", {"preview": "3f" * 16}, ("spec_sha256", "missing", "3f3f")),
+        ("start", {"preview": "nope", "spec_sha256": "3f" * 32}, ("preview", "'nope'", "32 characters")),
+        ("status", {"run": "../x"}, ("'../x'", "no run id", "0f3a9c21")),
+        ("status", {"limit": 51}, ("limit", "51 is above 50", "10")),
+        ("logs", {}, ("run", "missing", "0f3a9c21")),
+        ("evidence_read", {"file": "3f" * 16, "length": 3}, ("length", "3 is below 4")),
+    ],
+)
+def test_a_refusal_names_the_argument_what_is_wanted_and_an_example(
+    site: Site, tool: str, given: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    document = call(site.operator, tool, **given).structured_content
+    assert [word for word in words if word not in document["sentence"]] == [], document["sentence"]
+    assert not set("^$\\") & set(document["sentence"]), "a pattern is no sentence"
 
 
 # -- bounds -----------------------------------------------------------------------------------------------
@@ -189,6 +240,62 @@ def test_a_file_that_is_another_one_is_not_given_out(site: Site) -> None:
     Artifact.objects.filter(pk=file.pk).update(sha256="0" * 64)
     result = call(site.operator, "evidence_read", file=file.key, length=4)
     assert result.structured_content["code"] == "evidence.hash_differs" and "0123" not in str(result.content)
+
+
+def test_a_file_that_is_read_in_parts_is_hashed_once_and_each_part_is_still_proved(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bytes(range(256)) * 4096  # 1 MiB in 16 parts
+    file = keep(run_row(), "trials/1/kept/agent/log.txt", whole)
+    read = count_reads(monkeypatch)
+    for offset in range(0, len(whole), 64 * 1024):
+        ok(site.operator, "evidence_read", file=file.key, offset=offset)
+    assert sum(read) == 2 * len(whole)  # once for the whole, once for all parts
+
+    stored = Path(default_storage.path(file.stored))
+    before = stored.stat()
+    stored.write_bytes(whole[:-1] + b"!")
+    os.utime(stored, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert ok(site.operator, "evidence_read", file=file.key)["offset"] == 0  # its bytes are those that were registered
+    changed = {"file": file.key, "offset": len(whole) - 10}
+    assert code(site.operator, "evidence_read", **changed) == "evidence.hash_differs"
+    assert code(site.operator, "evidence_read", file=file.key) == "evidence.hash_differs"
+    stored.write_bytes(whole[:-1])
+    assert code(site.operator, "evidence_read", file=file.key) == "evidence.hash_differs"
+    stored.write_bytes(whole)
+    assert ok(site.operator, "evidence_read", **changed)["next_offset"] is None
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The size of everything that is read from the storage from now on."""
+    read: list[int] = []
+
+    class Counted:
+        def __init__(self, file: Any) -> None:
+            self.file, self.seek = file, file.seek
+
+        def __enter__(self) -> "Counted":
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            self.file.close()
+
+        def read(self, size: int) -> bytes:
+            data: bytes = self.file.read(size)
+            read.append(len(data))
+            return data
+
+    monkeypatch.setattr(parts, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
+    return read
+
+
+def test_a_part_of_a_longer_file_is_not_given_out(site: Site) -> None:
+    """A file that grew after it was proved: what was added belongs to no part."""
+    file = keep(run_row(), "trials/1/kept/agent/log.txt", b"0123456789")
+    assert ok(site.operator, "evidence_read", file=file.key, length=4)["untrusted_text"] == "0123"
+    with Path(default_storage.path(file.stored)).open("ab") as stored:
+        stored.write(b"more")
+    assert code(site.operator, "evidence_read", file=file.key, offset=8) == "evidence.hash_differs"
 
 
 def test_files_that_are_not_there_or_not_readable_say_so(site: Site) -> None:

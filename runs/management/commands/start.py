@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.choosing import add_choice, preview_of
+from runs.management.choosing import add_choice, is_chosen, preview_of
 from runs.management.following import follow
 from runs.management.interrupts import Interrupts, interrupts
 from runs.management.output import Exit, SiteCommand
@@ -61,9 +62,11 @@ class Command(SiteCommand):
 
 
 def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = None) -> Run:
+    if bool(options["preview"]) != bool(options["spec_sha256"]):
+        raise BadInput("--preview ID and --spec-sha256 HASH belong together; give what the preview showed.")
     if options["preview"]:
-        if not options["spec_sha256"]:
-            raise BadInput("Give --spec-sha256 with --preview: the hash that the preview showed.")
+        if is_chosen(options) or options["worker"] != settings.WORKER_NAME:
+            raise BadInput("--preview ID says what to run; leave out the options that choose it, or the preview.")
         return confirm_by_hash(
             user=user,
             preview_id=options["preview"],

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.files.storage.handler import StorageHandler
 
 from benchsite import environ
 
@@ -67,6 +68,15 @@ def has_open_evidence(site: Any) -> bool:
     folder = evidence_folder(site)
     inside = folder is not None and folder.is_relative_to(site.DATA)  # then the data folder itself keeps it closed
     return folder is not None and not inside and is_open(folder, _OTHERS)
+
+
+def has_no_storage(site: Any) -> bool:
+    """Whether the backend or one of its options is not known, or its package is not installed."""
+    try:
+        StorageHandler({"default": site.STORAGES["default"]})["default"]
+    except Exception:  # a backend may refuse its options with anything
+        return True
+    return False
 
 
 def has_open_secret(site: Any) -> bool:
@@ -208,6 +218,12 @@ RULES = (
         "The token for /metrics is easily guessed, or is the secret key itself.",
         "Put 32 random characters into a file that BENCHSITE_METRICS_TOKEN_FILE names, or set none.",
         has_weak_token,
+    ),
+    Rule(
+        "E019",
+        "The evidence storage cannot be used: its backend, one of its options or a package that it needs is unknown.",
+        "Correct BENCHSITE_EVIDENCE_STORAGE and BENCHSITE_EVIDENCE_OPTIONS; install what the backend needs.",
+        has_no_storage,
     ),
 )
 

@@ -1,23 +1,57 @@
 """How is benchsite's command line started? As `manage.py` in a checkout, as `benchsite` where it is installed."""
 
+import json
 import os
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, NoReturn
 
 MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
 
 
 def main() -> None:
-    """The console script: Django's command line with benchsite's settings."""
+    """The console script: Django's command line with benchsite's settings and exit codes."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+    from django.core.management import ManagementUtility, get_commands
 
+    class Utility(ManagementUtility):
+        def fetch_command(self, subcommand: str) -> Any:
+            """Django would exit with 1 for an unknown one, which means evaluated and failed."""
+            if subcommand not in get_commands():
+                _refuse_name(self.prog_name, subcommand, get_commands())
+            return super().fetch_command(subcommand)
+
+    name = Path(sys.argv[0]).name
     try:
-        execute_from_command_line(sys.argv)
+        Utility(["benchsite" if name == "__main__.py" else name, *sys.argv[1:]]).execute()
     except ImproperlyConfigured as error:  # a setting is wrong; its sentence says which
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)  # Exit.BAD_INPUT
+        _refuse("command.settings", str(error))
+    except ModuleNotFoundError as error:
+        module = os.environ["DJANGO_SETTINGS_MODULE"]
+        if error.name is None or not module.startswith(error.name):
+            raise
+        _refuse("command.settings", f"DJANGO_SETTINGS_MODULE is {module!r}, which is not there; leave it out.")
+
+
+def _refuse_name(started: str, asked: str, known: Iterable[str]) -> NoReturn:
+    from django.conf import settings
+
+    _ = settings.INSTALLED_APPS  # settings that cannot be read leave only Django's own commands, and are the reason
+    near = get_close_matches(asked, known, n=1)
+    remedy = f"Did you mean {near[0]}?" if near else f"{started} help lists them."
+    _refuse("command.unknown", f"There is no command {asked!r}. {remedy}")
+
+
+def _refuse(code: str, sentence: str) -> NoReturn:
+    """As every command refuses (runs.management.output), before there is one."""
+    sys.stderr.write(f"{sentence}\n")
+    if "--json" in sys.argv:
+        document = {"schema": "benchsite.error/v1", "code": code, "sentence": sentence, "exit_code": 2}
+        sys.stdout.write(json.dumps(document) + "\n")
+    sys.exit(2)  # Exit.BAD_INPUT
 
 
 def command(*arguments: str) -> list[str]:

@@ -8,18 +8,26 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 FILES = "django.core.files.storage.FileSystemStorage"
 # What a PostgreSQL URL may add: where a socket lies, and how the server is believed.
 POSTGRESQL_OPTIONS = frozenset({"host", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})
+PREFIX = "BENCHSITE_"
+# Settings that are read by a command, a script or a run, not by the settings module.
+READ_LATER = ("BENCHSITE_SCRIPTED_KEY", "BENCHSITE_DEBIAN_MIRROR", "BENCHSITE_PORT", "BENCHSITE_OWNER")
+# A credential that an endpoint's record names may stand in a variable of these (runs.documents.endpoints).
+CREDENTIALS = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
+_read: set[str] = set()
 
 
 def text(name: str, default: str | None = None) -> str:
     """The value of ``name``, or of the file that ``<name>_FILE`` names; ``default`` when neither is set."""
+    _read.add(name)
     value, path = os.environ.get(name), os.environ.get(f"{name}_FILE")
     if value is not None and path is not None:
         raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; keep one of them.")
@@ -30,6 +38,22 @@ def text(name: str, default: str | None = None) -> str:
     if value is None:
         raise ImproperlyConfigured(f"{name} is not set; set it, or {name}_FILE to a file that holds it.")
     return value
+
+
+def refuse_misspelt() -> None:
+    """Raise for a variable that is called nearly as a setting, which would silently do nothing.
+
+    To be called once all settings were read. Names unlike any setting's are left alone, and those of credentials.
+    """
+    known = {name.removeprefix(PREFIX): name for name in (*_read, *READ_LATER)}
+    for variable in sorted(os.environ):
+        name = variable.removesuffix("_FILE")
+        if not variable.startswith(PREFIX) or variable.startswith(CREDENTIALS) or name in known.values():
+            continue
+        if near := get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.85):
+            raise ImproperlyConfigured(
+                f"There is no setting {variable}. Did you mean {known[near[0]]}? Rename the variable, or remove it."
+            )
 
 
 def host_name(name: str, default: str) -> str:
@@ -93,8 +117,8 @@ def database(name: str, *, sqlite: Path) -> dict[str, object]:
     url = text(name, "")
     if not url:
         return _sqlite(sqlite)
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+    parts = _url(name, url, schemes={"postgres", "postgresql"}, like="postgresql://user:password@host:5432/database")
+    if not parts.path.strip("/"):
         raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/database.")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - POSTGRESQL_OPTIONS):
@@ -111,6 +135,14 @@ def database(name: str, *, sqlite: Path) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options,
     }
+
+
+def queue(name: str, *, socket: Path) -> str:
+    """Where Redis answers: a URL, or the embedded server's `socket` when the name is not set."""
+    url = text(name, "")
+    if url:
+        _url(name, url, schemes={"redis", "rediss", "unix"}, like="redis://:password@host:6379/0")
+    return url or f"unix://{socket}?db=0"
 
 
 def storage(backend_name: str, options_name: str, *, folder: Path) -> dict[str, object]:
@@ -132,6 +164,18 @@ def storage(backend_name: str, options_name: str, *, folder: Path) -> dict[str, 
             "directory_permissions_mode": 0o700,
         } | options
     return {"BACKEND": backend, "OPTIONS": options}
+
+
+def _url(name: str, url: str, *, schemes: set[str], like: str) -> SplitResult:
+    """The URL's parts. The refusal does not repeat it: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in schemes and (parts.port is None or parts.port > 0)
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise ImproperlyConfigured(f"{name} must look like {like}.")
+    return parts
 
 
 def _sqlite(path: Path) -> dict[str, object]:

@@ -26,8 +26,15 @@ def _secret_key() -> str:
         return configured
     if PRODUCTION:
         raise ImproperlyConfigured("BENCHSITE_SECRET_KEY is not set; a production site needs its own key.")
-    path = DATA / "secret-key"
-    DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return _kept_key(DATA / "secret-key")
+    except OSError as error:
+        sentence = f"BENCHSITE_DATA is {DATA}, which cannot be used ({error.strerror}); name a folder of this account."
+        raise ImproperlyConfigured(sentence) from error
+
+
+def _kept_key(path: Path) -> str:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
             path.chmod(0o600)
@@ -99,7 +106,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # One connection serves all queues: each worker host has a queue of its own, named after the worker.
 REDIS_URL = environ.text("REDIS_URL", "")
 REDIS_SOCKET = DATA / "redis" / "redis.sock"
-RQ_QUEUES = {"default": {"URL": REDIS_URL or f"unix://{REDIS_SOCKET}?db=0", "DEFAULT_TIMEOUT": 2700}}
+RQ_QUEUES = {"default": {"URL": environ.queue("REDIS_URL", socket=REDIS_SOCKET), "DEFAULT_TIMEOUT": 2700}}
 RQ_SHOW_ADMIN_LINK = False  # its dashboard can requeue jobs and shows raw exceptions
 
 AUTHENTICATION_BACKENDS = ["runs.signing_in.Backend"]
@@ -173,3 +180,4 @@ LOGGING = logs.logging_config(
     level=environ.choice("BENCHSITE_LOG_LEVEL", "INFO", logs.LEVELS),
 )
 logs.hide(SECRET_KEY, METRICS_TOKEN, str(DATABASES["default"].get("PASSWORD", "")), *logs.secrets_of_url(REDIS_URL))
+environ.refuse_misspelt()

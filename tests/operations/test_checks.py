@@ -15,6 +15,7 @@ from benchsite.checks import RULES, SECRETS, firing
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "k3y-of-a-test-Site_that-is-long-enough-0123456789-abcdefgh"
+MEMORY = "django.core.files.storage.InMemoryStorage"
 POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "HOST": "", "OPTIONS": {}}
 
 
@@ -76,6 +77,7 @@ BAD: dict[str, dict[str, Any]] = {
     "W015": {"SELF_REVIEW": True},
     "W016": {"TRUSTED_PROXIES": 0},
     "W018": {"METRICS_TOKEN": "metricsmetrics"},
+    "E019": {"STORAGES": {"default": {"BACKEND": "nonesuch.Storage", "OPTIONS": {}}}},
 }
 
 
@@ -95,6 +97,12 @@ def test_each_dangerous_setting_is_named_alone(site: Any, name: str) -> None:
         pytest.param("E009", "SECURE_HSTS_SECONDS", 0, id="no HSTS"),
         pytest.param("E009", "CSRF_TRUSTED_ORIGINS", ["http://bench.example"], id="plain origin"),
         pytest.param("W018", "METRICS_TOKEN", KEY, id="the key as the token"),
+        pytest.param(
+            "E019",
+            "STORAGES",
+            {"default": {"BACKEND": MEMORY, "OPTIONS": {"locatoin": "/srv"}}},
+            id="an option that the storage does not have",
+        ),
     ],
 )
 def test_each_other_way_into_the_same_danger_is_named_too(site: Any, name: str, setting: str, value: Any) -> None:
@@ -138,7 +146,7 @@ def test_an_open_evidence_folder_elsewhere_is_named_until_it_is_closed(site: Any
 
 
 def test_evidence_in_another_kind_of_storage_has_no_folder_to_look_at(site: Any) -> None:
-    site.STORAGES = {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": {}}}
+    site.STORAGES = {"default": {"BACKEND": MEMORY, "OPTIONS": {}}}
     assert found(site) == []
 
 

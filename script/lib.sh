@@ -9,6 +9,24 @@ PYTHON=$ROOT/.venv/bin/python
 say() { printf '== %s\n' "$*" >&2; }
 fail() { printf 'benchsite: %s\n' "$*" >&2; exit 3; }
 
+# patiently COMMAND...: without its output, which is shown when it fails; every ten seconds a line with its last words.
+patiently() {
+  local log started=$SECONDS heart code=0
+  log=$(mktemp)
+  (
+    trap 'kill "$!" 2>/dev/null; exit' TERM
+    while sleep 10 & wait "$!" && kill -0 "$$" 2>/dev/null; do
+      say "  $((SECONDS - started)) s: $(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c1-100)"
+    done
+  ) &
+  heart=$!
+  "$@" >"$log" 2>&1 || code=$?
+  kill "$heart" 2>/dev/null && wait "$heart" 2>/dev/null || :
+  [ "$code" = 0 ] || cat "$log" >&2
+  rm -f "$log"
+  return "$code"
+}
+
 is_new_enough() { "$1" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; }
 
 # Prints the first Python 3.12+ of PATH, pyenv, uv.
@@ -36,7 +54,7 @@ ensure_environment() {
   python=$(find_python)
   say "Installing the locked packages of $lock into .venv with $("$python" --version)"
   [ -x "$PYTHON" ] && "$PYTHON" -m pip --version >/dev/null 2>&1 || { rm -rf .venv; "$python" -m venv .venv; }
-  "$PYTHON" -m pip install --quiet --quiet --disable-pip-version-check --require-hashes -r "$lock"
+  patiently "$PYTHON" -m pip install --no-color --disable-pip-version-check --require-hashes -r "$lock"
   touch "$stamp"
 }
 
@@ -52,12 +70,15 @@ ensure_packages() {
   [ ${#missing[@]} -eq 0 ] && return
   on_debian_as_root || fail "missing: ${missing[*]}. Install them with your system's package manager, then run this again."
   say "Installing ${missing[*]}"
-  apt-get update -qq >/dev/null
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  patiently apt-get update
+  patiently env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 # PostgreSQL's server programs, which Debian keeps out of PATH.
 has_postgresql() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null 2>&1; }
+
+# await_engine SECONDS: whether it answers within that time.
+await_engine() { local end=$((SECONDS + $1)); until engine_answers; do [ "$SECONDS" -lt "$end" ] || return 1; sleep 0.5; done; }
 
 engine_answers() { "$PYTHON" -c 'import docker; docker.from_env(timeout=5).ping()' >/dev/null 2>&1; }
 
@@ -83,7 +104,7 @@ ensure_engine() {
     is_process /var/run/docker/containerd/containerd.pid containerd || rm -f /var/run/docker/containerd/containerd.pid
     setsid dockerd >"$DATA/dockerd.log" 2>&1 </dev/null &
   fi
-  for _ in $(seq 120); do engine_answers && return; sleep 0.5; done
+  for _ in $(seq 6); do await_engine 10 && return; say "  It does not answer yet"; done
   tail -n 20 "$DATA/dockerd.log" >&2 || true
   fail "Docker Engine was started but does not answer; see $DATA/dockerd.log."
 }

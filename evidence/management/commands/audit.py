@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from evidence.auditing import Difference, NoRoom, audit
 from runs import access
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import Run
 from runs.scratch import scratch
@@ -30,7 +31,7 @@ class Command(SiteCommand):
         access.require(user, access.READ_PRIVATE)
         run = run_by_key(options["run"])
         try:
-            with scratch(settings.DATA, "audit") as place:
+            with heartbeat(self.output, f"auditing run {run.key}"), scratch(settings.DATA, "audit") as place:
                 report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)
         except (NoRoom, OSError):
             self.output.error(NoRoom.code, NoRoom.sentence, Exit.ERROR, {})

@@ -11,6 +11,7 @@ from evidence.export import ExportRefused, export
 from evidence.giving import NotInStorage
 from evidence.store import HashDiffers
 from runs import access, audit
+from runs.management.heartbeat import heartbeat
 from runs.management.new_files import write_new
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import AuditKind, Run
@@ -31,7 +32,8 @@ class Command(SiteCommand):
         run, target = run_by_key(options["run"]), options["file"]
         try:
             found = export(run, secrets=known_secrets(run), public_only=options["public"])
-            write_new(target, found.chunks)
+            with heartbeat(self.output, f"writing {target}"):
+                write_new(target, found.chunks)
         except ExportRefused as refused:
             self.output.error(refused.code, refused.sentence, Exit.BLOCKED, {"paths": list(refused.paths)})
             return Exit.BLOCKED

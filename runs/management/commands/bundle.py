@@ -1,5 +1,7 @@
 """Builds, verifies, certifies and stores task bundles."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from runs.documents.bundles import LoadedBundle, verify_bundle
 from runs.documents.problems import DocumentError, Problem
 from runs.images.recipes import recipe_identities
 from runs.management.documents import problem_rows
+from runs.management.heartbeat import heartbeat
 from runs.management.output import CLI_USER, Exit, SiteCommand
 from runs.models import TaskBundle
 from runs.refusals import BadInput
@@ -79,7 +82,8 @@ class Command(SiteCommand):
         access.require(user, access.START)
         from runs.engine.certifying import certify_in_containers  # only workers import the engine
 
-        record = certify_in_containers(folder, on_case=self._case)
+        with heartbeat(self.output, "certifying in containers") as report:
+            record = certify_in_containers(folder, on_case=partial(_case, report))
         if record["passed"]:
             bundle_import.write_record(folder, record)
         self.output.line("certified" if record["passed"] else "NOT certified")
@@ -93,9 +97,6 @@ class Command(SiteCommand):
         self.output.json("benchsite.bundle-import/v1", _row(row))
         return Exit.DONE
 
-    def _case(self, task: str, case: str, passed: bool) -> None:
-        self.output.line(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")
-
     def _describe(self, bundle: LoadedBundle) -> None:
         manifest = bundle.manifest
         self.output.line(f"{manifest.name} revision {manifest.revision}: as the manifest says")
@@ -108,6 +109,10 @@ class Command(SiteCommand):
         found = [problem.as_json() for problem in problems]
         self.output.json("benchsite.bundle-check/v1", {"valid": False, "problems": found})
         return Exit.BAD_INPUT
+
+
+def _case(report: Callable[[str], None], task: str, case: str, passed: bool) -> None:
+    report(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")
 
 
 def _row(row: TaskBundle) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from runs.cleaning import request_cleanup
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import Cleanup, Run
@@ -25,7 +26,8 @@ class Command(SiteCommand):
         if asked and here:
             from runs.engine.recovery import retry_cleanup  # only workers import the engine
 
-            retry_cleanup(run.key)
+            with heartbeat(self.output, f"cleaning up run {run.key}"):
+                retry_cleanup(run.key)
         run = run_by_key(run.key)
         self._tell(run, asked=asked, here=here)
         self.output.json(RUN_SCHEMA, run_json(run, private=True))

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from runs import access, endpoint_testing, registry
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import ConnectionOutcome, Endpoint, EndpointTest
 from runs.patience import patiently
@@ -67,9 +68,10 @@ class Command(SiteCommand):
         return Exit.DONE
 
     def _ended(self, test: EndpointTest) -> EndpointTest:
-        while test.live:
-            time.sleep(_POLL_S)
-            test = patiently(EndpointTest.objects.select_related("endpoint", "worker").filter(pk=test.pk).get)
+        with heartbeat(self.output, f"waiting for worker {test.worker.name} to test {test.endpoint.name}"):
+            while test.live:
+                time.sleep(_POLL_S)
+                test = patiently(EndpointTest.objects.select_related("endpoint", "worker").filter(pk=test.pk).get)
         return test
 
     def _told(self, test: EndpointTest) -> Exit:

@@ -14,6 +14,7 @@ from runs.documents.canonical import load_object
 from runs.documents.specs import Spec
 from runs.management.choosing import add_choice, choice_of, is_chosen
 from runs.management.expectations import expected_of
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import Worker
 from runs.preview import resolve
@@ -71,8 +72,7 @@ class Command(SiteCommand):
 
         host = Host(name, settings.ASSETS, settings.DATA / "maintenance" / name, settings.DOCKER_TIMEOUT_S)
         document: Any = None if spec is None else load_object(spec.text.encode())
-        with self.output.progress() as progress:
-            progress.show(f"checking worker {name}")
+        with heartbeat(self.output, f"checking worker {name}"):
             return [check.as_json() for check in host_checks(host, expected_of(worker, document))]
 
     def _tell(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:

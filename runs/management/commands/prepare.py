@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from runs import access, bundle_import, locks
 from runs.documents.canonical import JsonObject
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 
 
@@ -22,7 +23,8 @@ class Command(SiteCommand):
         from runs.engine.assets import AssetError, prepare  # only workers import the engine
 
         try:
-            assets = prepare(settings.ASSETS, offline=options["offline"], report=self.output.line)
+            with heartbeat(self.output, "looking at what is there") as report:
+                assets = prepare(settings.ASSETS, offline=options["offline"], report=report)
         except AssetError as error:
             code = Exit.BLOCKED if error.blocked else Exit.ERROR
             self.output.error(error.code, error.sentence, code, {})

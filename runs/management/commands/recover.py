@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from runs import access
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.refusals import Refusal
 
@@ -26,7 +27,8 @@ class Command(SiteCommand):
         from runs.engine.recovery import RecoveryBusy, recover  # only workers import the engine
 
         try:
-            report = recover(options["worker"], every_folder=True)
+            with heartbeat(self.output, "looking for what is left"):
+                report = recover(options["worker"], every_folder=True)
         except RecoveryBusy as error:
             raise Refusal(error.sentence, code=error.code) from error
         document = report.as_json()

@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandParser
 
 from runs.access import Role
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import Run
 from runs.smoke.driver import make_run, worker_running
@@ -37,19 +38,16 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         wanted = options["only"] or [scenario.name for scenario in SCENARIOS]
         rows: list[Row] = []
-        with serve() as endpoint, worker_running():
+        with heartbeat(self.output, "starting a worker") as say, serve() as endpoint, worker_running():
             for scenario in SCENARIOS:
                 if scenario.name in wanted:
-                    run, outcome = make_run(scenario, endpoint, user, self._say)
+                    run, outcome = make_run(scenario, endpoint, user, say)
                     rows.append((scenario, run, outcome, misses(scenario.expected, outcome)))
         self.output.table(HEADINGS, [_cells(*row) for row in rows])
         self.output.line(STATEMENT)
         held = not any(found for *_, found in rows)
         self.output.json(SCHEMA, {"held": held, "statement": STATEMENT, "runs": _documents(rows)})
         return Exit.DONE if held else Exit.FAILED
-
-    def _say(self, text: str) -> None:
-        self.stderr.write(text)
 
 
 def smoke_user() -> User:

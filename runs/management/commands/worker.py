@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from benchsite import environ
 from runs.locks import report_of
+from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import Worker
 from runs.refusals import BadInput
@@ -29,7 +30,9 @@ class Command(SiteCommand):
             raise BadInput(f"{options['name']!r} is no name for --name: {problem}.", code="input.bad_worker_name")
         settings.WORKER_NAME = options["name"]  # the forked processes claim runs under this name
         if options["report"]:
-            return self._report(worker.report_capabilities(options["name"]))
+            with heartbeat(self.output, "proving what this host can enforce"):
+                row = worker.report_capabilities(options["name"])
+            return self._report(row)
         try:
             worker.serve(options["name"], burst=options["burst"], report=not options["no_report"])
         except worker.AlreadyServed as error:

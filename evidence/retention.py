@@ -17,7 +17,7 @@ from evidence import store
 from evidence.models import READABLE, Artifact, ArtifactState, LegalHold
 from runs import access, audit, runlog
 from runs.access import AnyUser
-from runs.models import TERMINAL_STATES, AuditKind, Cleanup, Run
+from runs.models import OVER, TERMINAL_STATES, AuditKind, Run
 from runs.refusals import BadInput, Refusal
 
 type FolderRemover = Callable[[str], bool]
@@ -78,7 +78,7 @@ def held(run: Run) -> LegalHold | None:
 
 def due(moment: datetime) -> Iterator[Run]:
     """The runs that ended before ``moment`` and may lose their evidence, the oldest first."""
-    found = _ended_before(moment).filter(~Exists(_HOLD), cleanup=Cleanup.CLEAN)
+    found = _ended_before(moment).filter(~Exists(_HOLD), cleanup__in=OVER)
     yield from found.defer("spec").order_by("ended_at", "pk").iterator(chunk_size=200)
 
 
@@ -87,7 +87,7 @@ def kept_back(moment: datetime) -> dict[str, int]:
     ended = _ended_before(moment)
     return {
         "held": ended.filter(Exists(_HOLD)).count(),
-        "not_clean": ended.filter(~Exists(_HOLD)).exclude(cleanup=Cleanup.CLEAN).count(),
+        "not_clean": ended.filter(~Exists(_HOLD)).exclude(cleanup__in=OVER).count(),
     }
 
 
@@ -113,7 +113,7 @@ def expire(*, user: AnyUser, run: Run, remove_folder: FolderRemover | None = Non
     person = access.require(user, access.RETAIN)
     with transaction.atomic():
         locked = _locked(run)
-        if not locked.terminal or locked.cleanup != Cleanup.CLEAN:
+        if not locked.terminal or locked.cleanup not in OVER:
             raise BadInput("The run has not ended and cleaned up, so it keeps its evidence.", code="retention.not_over")
         if held(run) is not None:
             raise Held

@@ -71,7 +71,12 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
         label="Started by",
     )
     cleanup = django_filters.ChoiceFilter(
-        choices=[("clean", "clean"), ("failed", "something left"), ("pending", "not yet")],
+        choices=[
+            ("clean", "clean"),
+            ("failed", "something left"),
+            ("declared", "declared resolved"),
+            ("pending", "not yet"),
+        ],
         empty_label="any",
         label="Cleanup",
     )

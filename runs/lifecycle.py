@@ -18,6 +18,7 @@ from runs.access import AnyUser
 from runs.models import (
     ACTIVE_STATES,
     LEGAL_ENDINGS,
+    OVER,
     STATE_OF_STAGE,
     TERMINAL_STATES,
     AuditKind,
@@ -50,7 +51,7 @@ from runs.patience import patient
 __all__ = [
     "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalMove", "NoSuchRun",
     "NoSuchTrial", "NotActive", "ResourceState", "TrialEnd", "cancel_requested_at", "claim",
-    "cleanup_changed", "close_trials", "enter_stage", "finish", "heartbeat", "mirror_journal",
+    "cleanup_changed", "close_trials", "declare_resolved", "enter_stage", "finish", "heartbeat", "mirror_journal",
     "record_trial", "request_cancel", "start_trial",
 ]  # fmt: skip
 
@@ -259,13 +260,35 @@ def finish(
 def cleanup_changed(run_id: RunId, *, cleanup: Cleanup) -> bool:
     """Record another attempt to clean up after a run that has ended; never touches the verdict.
 
-    A clean run stays clean (False). Only ``clean`` and ``failed`` are results of an attempt.
+    A run that is clean, or that a person declared resolved, stays so (False). Only ``clean`` and ``failed`` are
+    results of an attempt.
     """
-    if cleanup is Cleanup.PENDING:
-        raise IllegalMove("pending is not a result of a cleanup")
+    if cleanup not in (Cleanup.CLEAN, Cleanup.FAILED):
+        raise IllegalMove(f"{cleanup} is not a result of a cleanup")
     now = timezone.now()
-    ended = Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES).exclude(cleanup=Cleanup.CLEAN)
+    ended = Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES).exclude(cleanup__in=OVER)
     return bool(ended.update(updated_at=now, **_cleanup_values(cleanup, now)))
+
+
+@patient
+def declare_resolved(run_id: RunId, *, user: AnyUser, reason: str) -> bool:
+    """Record that a person says that nothing of an ended run is left, where no attempt can find it out. Audited.
+
+    False when the cleanup had not failed. Never touches verdict, counts or owned resources.
+    """
+    now, name = timezone.now(), audit.name_of(user)
+    failed = Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES, cleanup=Cleanup.FAILED)
+    with transaction.atomic():
+        hit = failed.update(
+            cleanup=Cleanup.DECLARED,
+            cleanup_at=now,
+            cleanup_declared_by_name=name,
+            cleanup_reason=reason,
+            updated_at=now,
+        )
+        if hit:
+            audit.record(AuditKind.CLEANUP_DECLARED, user=user, run_id=_pk(run_id), detail={"reason": reason})
+    return bool(hit)
 
 
 def _pk(run_id: RunId) -> uuid.UUID:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from runs.containers import CleanupReport, Engine, EngineError, reconcile, still_present
 from runs.engine.processes import StopReport, stop_group
 from runs.engine.work_deletion import WorkRefused, delete_work
-from runs.ownership import Journal, JournalBusy, JournalError
+from runs.ownership import LOCK_NAME, Journal, JournalBusy, JournalError
+from runs.ownership_storage import make_lock
 
 FENCE_WAIT_S = 1.0
 
@@ -64,14 +65,19 @@ def clean_up(
 def close(journal: Journal, reason: str) -> Closed:
     """Fence the journal, then stop every recorded process group.
 
-    A frozen process may hold the journal's lock: after a second its verified group is stopped first.
+    A frozen process may hold the journal's lock: after a second its verified group is stopped first. So it is when
+    somebody removed the lock's file: a journal that is whole by itself still tells what is owned.
     """
     stopped: tuple[StopReport, ...] = ()
     try:
+        if not (journal.directory / LOCK_NAME).exists(follow_symlinks=False):
+            # A process that still runs may hold the removed file's lock, which keeps nobody out any more.
+            stopped = _stop_processes(journal)
+            make_lock(journal.directory / LOCK_NAME)
         try:
             journal.fence(reason, wait_s=FENCE_WAIT_S)
         except JournalBusy:
-            stopped = _stop_processes(journal)
+            stopped = stopped or _stop_processes(journal)
             journal.fence(reason)
         # Also those that recorded themselves while the fence was being written.
         later = _stop_processes(journal)

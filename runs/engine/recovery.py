@@ -23,7 +23,7 @@ from runs.engine.folder import RunFolder
 from runs.engine.maintenance import tidy
 from runs.engine.same_engine import connect_same
 from runs.hosts import LOST_CODE
-from runs.models import ACTIVE_STATES, TERMINAL_STATES, Cleanup, Run
+from runs.models import ACTIVE_STATES, OVER, TERMINAL_STATES, Cleanup, Run
 from runs.ownership import Journal, JournalError
 from runs.ownership_processes import DEAD_STATES, boot_id, process_stat
 from runs.scratch import sweep
@@ -115,8 +115,8 @@ def retry_cleanup(run_id: str) -> Cleanup:
     run = Run.objects.filter(pk=run_id, state__in=TERMINAL_STATES).first()
     if run is None:
         raise lifecycle.NoSuchRun(run_id)
-    if run.cleanup == Cleanup.CLEAN:
-        return Cleanup.CLEAN
+    if run.cleanup in OVER:
+        return Cleanup(run.cleanup)
     folder = RunFolder.of(settings.DATA, run.key)
     if (folder.path / "journal.json").exists():
         cleanup = _reconcile(run, folder)
@@ -145,7 +145,7 @@ def _ended_here() -> Any:
 
 
 def _unclean_here() -> Any:
-    return _ended_here().exclude(cleanup=Cleanup.CLEAN)
+    return _ended_here().exclude(cleanup__in=OVER)
 
 
 def _ended_lately() -> Any:

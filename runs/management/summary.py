@@ -27,6 +27,9 @@ def _lines(run: Mapping[str, Any], counts: str, coverage: str) -> Iterator[str]:
     if run["cleanup"] == "failed":
         yield "**Cleanup failed:** something that the run owned may be left behind."
         yield ""
+    if run["cleanup"] == "declared":
+        yield "**Cleanup declared resolved by a person:** nobody verified that nothing is left."
+        yield ""
     if run["failure"] is not None:
         yield f"**The run as a whole failed:** {_reason(run['failure']['code'])}"
         yield ""

@@ -9,6 +9,7 @@ from runs.models.runs import Run
 from runs.models.states import (
     ACTIVE_STATES,
     LEGAL_ENDINGS,
+    OVER,
     STATE_OF_STAGE,
     TERMINAL_STATES,
     Bucket,
@@ -23,6 +24,7 @@ from runs.models.workers import HarnessLock, ImageLock, Worker
 __all__ = [
     "ACTIVE_STATES",
     "LEGAL_ENDINGS",
+    "OVER",
     "STATE_OF_STAGE",
     "TERMINAL_STATES",
     "AuditEntry",

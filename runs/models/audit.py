@@ -12,6 +12,7 @@ class AuditKind(models.TextChoices):
     START = "start", "Started a run"
     CANCEL = "cancel", "Asked to cancel a run"
     CLEANUP = "cleanup", "Retried a cleanup"
+    CLEANUP_DECLARED = "cleanup_declared", "Declared a failed cleanup resolved"
     DOWNLOAD = "download", "Downloaded evidence"
     PROFILE_IMPORT = "profile_import", "Imported a profile"
     BUNDLE_IMPORT = "bundle_import", "Imported a bundle"

@@ -54,6 +54,8 @@ class Run(models.Model):
     cleanup = models.CharField(max_length=16, choices=Cleanup, default=Cleanup.PENDING)
     cleanup_attempts = models.PositiveIntegerField(default=0)
     cleanup_at = models.DateTimeField(null=True, blank=True)
+    cleanup_declared_by_name = models.CharField(max_length=150, blank=True)
+    cleanup_reason = models.CharField(max_length=500, blank=True)
     failure_stage = models.CharField(max_length=16, blank=True)
     failure_class = models.CharField(max_length=32, blank=True)
     failure_code = models.CharField(max_length=64, blank=True)
@@ -136,6 +138,10 @@ class Run(models.Model):
                 condition=~Q(state__in=list(ACTIVE_STATES))
                 | (Q(claimed_at__isnull=False, lease_pid__isnull=False) & ~Q(lease_host="")),
                 name="run_active_has_lease",
+            ),
+            models.CheckConstraint(
+                condition=~Q(cleanup=Cleanup.DECLARED) | (~Q(cleanup_reason="") & ~Q(cleanup_declared_by_name="")),
+                name="run_declared_says_by_whom_and_why",
             ),
             models.UniqueConstraint(
                 fields=["worker"], condition=Q(state__in=list(ACTIVE_STATES)), name="run_one_per_worker"

@@ -54,7 +54,12 @@ class Cleanup(TextChoices):
     PENDING = "pending", "Pending"
     CLEAN = "clean", "Clean"
     FAILED = "failed", "Failed"
+    # A person looked at the host and says so; nobody verified it.
+    DECLARED = "declared", "Declared resolved"
 
+
+# What nothing more is to be done about, by the program at least.
+OVER = (Cleanup.CLEAN, Cleanup.DECLARED)
 
 ACTIVE_STATES = (RunState.PREPARING, RunState.RUNNING, RunState.ENDING)
 TERMINAL_STATES = (RunState.FINISHED, RunState.CANCELLED, RunState.INTERRUPTED, RunState.FAILED)

@@ -146,6 +146,8 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
 
 
 def _left(run: "Run", situation: Situation) -> str:
+    if run.cleanup == Cleanup.DECLARED:
+        return "That nothing of it is left was declared by a person and never verified."
     if run.cleanup != Cleanup.FAILED:
         return ""
     if not situation.left:

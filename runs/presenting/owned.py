@@ -15,6 +15,7 @@ _REASONS = {
     "failed": "It could not be removed.",
     "": "Not tried yet.",
 }
+_STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "unfinished", Cleanup.DECLARED: "declared"}
 _GONE = ("removed", "absent")
 
 
@@ -46,6 +47,7 @@ class Owned:
     attempts: int = 0
     state: str = ""
     statement: str = ""
+    declared: str = ""
 
 
 def owned(run: "Run", rows: "list[OwnedResource]", *, private: bool) -> Owned:
@@ -63,9 +65,18 @@ def owned(run: "Run", rows: "list[OwnedResource]", *, private: bool) -> Owned:
         retryable=run.terminal and run.cleanup == Cleanup.FAILED,
         pending=not run.terminal and not things,
         attempts=run.cleanup_attempts,
-        state={Cleanup.CLEAN: "clean", Cleanup.FAILED: "unfinished"}.get(Cleanup(run.cleanup), ""),
+        state=_STATES.get(Cleanup(run.cleanup), ""),
         statement=_statement(len(left)),
+        declared=_declared(run, private=private),
     )
+
+
+def _declared(run: "Run", *, private: bool) -> str:
+    """Who says that nothing is left, where the program could not find it out; the reason is for operators."""
+    if run.cleanup != Cleanup.DECLARED:
+        return ""
+    why = f" Their reason: {words.visible(run.cleanup_reason)}" if private else ""
+    return f"{run.cleanup_declared_by_name} declared that nothing of this run is left. Nobody verified it.{why}"
 
 
 def in_words(panel: Owned) -> str:

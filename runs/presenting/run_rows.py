@@ -63,6 +63,8 @@ def _cleanup(run: "Run") -> tuple[str, str]:
         return "held", "clean"
     if run.cleanup == Cleanup.FAILED:
         return "attention", "something left"
+    if run.cleanup == Cleanup.DECLARED:
+        return "", "declared resolved"
     return "", "after the run"
 
 

@@ -244,3 +244,27 @@ class TestWork:
         result = run(engine, journal, data)
         assert (result.state, result.problems) == ("failed", ("work_refused",))
         assert (data / "elsewhere/home/deep/file").exists()
+
+
+def test_a_removed_lock_is_made_again_after_the_process_that_may_hold_it_was_stopped(
+    journal: Journal, engine: FakeEngine, harness: Callable[[str], Launched], tmp_path: Path
+) -> None:
+    """The journal is whole and names what is owned, so a cleanup can finish; the old lock keeps nobody out any more."""
+    owned = create_owned(engine, journal, {}, agent_request())
+    child = harness(HOLDS_THE_LOCK)
+    journal.record_process(child.identity, trial=1)
+    (tmp_path / "recorded").touch()
+    until(lambda: b"ready" in (tmp_path / "log").read_bytes())
+    (journal.directory / "journal.lock").unlink()
+    result = clean_up(connected(engine), journal, reason="ended")
+    assert (result.state, [each.outcome for each in result.closed.stopped]) == ("clean", [Stopped.TERMINATED])
+    assert not identity_is_alive(child.identity) and engine.removed == [owned.id]
+    assert journal.read().fence is not None
+
+
+def test_a_lost_journal_is_not_made_again_with_its_lock(journal: Journal, engine: FakeEngine) -> None:
+    journal.path.unlink()
+    (journal.directory / "journal.lock").unlink()
+    result = clean_up(connected(engine), journal, reason="ended")
+    assert (result.state, result.closed.problems) == ("failed", ("journal_corrupt",))
+    assert not journal.path.exists()

@@ -249,6 +249,9 @@ class TestLogs:
         assert command("logs", self.filled().key, "--user", "vera").code == 2
 
 
+DECLARE = ["--user", "ada", "--declare-resolved"]
+
+
 class TestCleanup:
     def test_on_another_host_the_worker_is_asked(self, put, django_capture_on_commit_callbacks):
         run = ended(PASSED, PASSED, PASSED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED, host="elsewhere")
@@ -263,6 +266,36 @@ class TestCleanup:
 
     def test_a_run_that_has_not_ended_is_refused(self):
         assert command("cleanup", run_row().key).code == 2
+
+    def failed(self):
+        person("ada", "admin")
+        return ended(PASSED, PASSED, PASSED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED, host="elsewhere")
+
+    def test_a_declaration_says_that_nothing_was_verified_and_exits_0(self):
+        run = self.failed()
+        result = command("cleanup", run.key, *DECLARE, "--reason", "the host is scrap")
+        assert result.code == 0 and "declared resolved, not verified; verdict error unchanged" in result.out
+        assert command("status", run.key, "--json").json["cleanup"] == "declared"
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [(DECLARE, "cleanup.no_reason"), (["--reason", "why"], "input.reason_alone")],
+    )
+    def test_a_declaration_needs_its_reason_and_a_reason_its_declaration(self, arguments, code):
+        result = command("cleanup", self.failed().key, *arguments, "--json")
+        assert (result.code, result.json["code"]) == (2, code)
+
+    def test_the_local_operator_declares_nothing(self):
+        run = self.failed()
+        result = command("cleanup", run.key, "--declare-resolved", "--reason", "why", "--json")
+        assert (result.code, result.json["code"]) == (2, "access.refused")
+
+    def test_a_declaration_that_is_not_due_exits_3(self):
+        run = self.failed()
+        run.worker.host, run.worker.pid, run.worker.heartbeat_at = "elsewhere", 5, timezone.now()
+        run.worker.save()
+        result = command("cleanup", run.key, *DECLARE, "--reason", "why", "--json")
+        assert (result.code, result.json["code"]) == (3, "cleanup.declare_there")
 
 
 class TestWorker:

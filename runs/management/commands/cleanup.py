@@ -1,4 +1,4 @@
-"""Tries again to remove what a run left behind; runs nothing and touches no evidence."""
+"""Tries again to remove what a run left, or declares that nothing is left; runs nothing and touches no evidence."""
 
 from typing import Any
 
@@ -6,32 +6,55 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.cleaning import request_cleanup
-from runs.management.heartbeat import heartbeat
+from runs.cleaning import declare_resolved, request_cleanup
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import Cleanup, Run
+from runs.refusals import BadInput
 
 
 class Command(SiteCommand):
-    help = "Retry a run's cleanup, here or by its worker. Exit 0 when clean or asked for, 6 when failed."
+    help = (
+        "Retry a run's cleanup, here or by its worker, or declare one that cannot be found out resolved. "
+        "Exit 0 when clean, asked for or declared, 2 (bad usage), 3 when a declaration is refused, 6 when failed."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument(
+            "--declare-resolved", action="store_true",
+            help="write down that a person looked at the host and that nothing is left; needs --reason",
+        )  # fmt: skip
+        parser.add_argument("--reason", default="", help="who looked, where, and why the program cannot find it out")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         run = run_by_key(options["run"])
         here = run.lease_host == settings.WORKER_HOST
+        if options["declare_resolved"]:
+            return self._declare(user, run, options["reason"], here=here)
+        if options["reason"]:
+            raise BadInput("--reason belongs to --declare-resolved.", code="input.reason_alone")
         asked = request_cleanup(user=user, run=run, put=not here)
         if asked and here:
             from runs.engine.recovery import retry_cleanup  # only workers import the engine
 
-            with heartbeat(self.output, f"cleaning up run {run.key}"):
-                retry_cleanup(run.key)
+            retry_cleanup(run.key)
         run = run_by_key(run.key)
         self._tell(run, asked=asked, here=here)
         self.output.json(RUN_SCHEMA, run_json(run, private=True))
         return Exit.CLEANUP_FAILED if here and run.cleanup == Cleanup.FAILED else Exit.DONE
+
+    def _declare(self, user: User, run: Run, reason: str, *, here: bool) -> Exit:
+        look = None
+        if here:
+            from runs.engine.remains import look_for_remains  # only workers import the engine
+
+            look = look_for_remains
+        declare_resolved(user=user, run=run, reason=reason, look=look)
+        run = run_by_key(run.key)
+        self.output.line(f"run {run.key}: declared resolved, not verified; verdict {run.verdict} unchanged")
+        self.output.json(RUN_SCHEMA, run_json(run, private=True))
+        return Exit.DONE
 
     def _tell(self, run: Run, *, asked: bool, here: bool) -> None:
         if asked and not here:

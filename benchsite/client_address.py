@@ -5,7 +5,7 @@ believed: whatever stands before it, a client may have written itself.
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from django.conf import settings
@@ -34,6 +34,16 @@ def client_address(meta: Mapping[str, Any]) -> str:
     entries = forwarded.split(",")
     found = _normal(entries[-proxies]) if len(entries) >= proxies else ""
     return found or _normal(peer) or peer
+
+
+def network_of(address: str) -> str:
+    """What one client of the internet has: an IPv4 address, or an IPv6 network of 64 bits, of which every home and
+    every rented machine has at least one to itself. The text as it is when it is no address."""
+    normal = _normal(address)
+    if not normal:
+        return address
+    found = ip_address(normal)
+    return normal if found.version == 4 else str(IPv6Network((found, 64), strict=False))
 
 
 def is_direct_loopback(meta: Mapping[str, Any]) -> bool:

@@ -1,4 +1,5 @@
-"""May this person try another password? Failures are counted per name and address, and per address.
+"""May this person try another password? Failures are counted per name and address, and per address; of IPv6 the
+network of 64 bits counts as one address, since its owner can take a new one for each try.
 
 The counts live in the queue's Redis, so that all web processes share them; when it cannot be reached they
 live in this process, because a site without its queue must still let people in.
@@ -10,6 +11,8 @@ from collections import defaultdict
 
 import redis
 from django.conf import settings
+
+from benchsite.client_address import network_of
 
 WINDOW_S = 300
 PER_NAME = 5
@@ -42,6 +45,7 @@ def succeeded(name: str, address: str) -> None:
 
 
 def _keys(name: str, address: str) -> tuple[str, str]:
+    address = network_of(address)
     folded = hashlib.sha256(f"{name.casefold()}\0{address}".encode()).hexdigest()[:32]
     return f"benchsite:login:{folded}", f"benchsite:login-from:{address}"
 

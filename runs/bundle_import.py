@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from runs import registry, reviewing
@@ -83,7 +82,12 @@ def _copy(folder: Path, bundle: LoadedBundle, data: Path) -> Path:
             copy = place / target.name
             copy.mkdir(mode=0o700)
             shutil.copytree(folder, copy, symlinks=True, dirs_exist_ok=True)
-            with suppress(OSError):  # somebody else was first; the check below tells whether it is the same
+            try:
                 copy.rename(target)
+            except OSError:
+                if (
+                    not target.exists()
+                ):  # otherwise somebody else was first; the check below tells whether it is the same
+                    raise
     raise_if(verify_bundle(target, bundle))
     return target

@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runs.access import Role
+from runs.disk import disk_trouble
 from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
 from runs.management.inert import inert
@@ -230,10 +231,14 @@ class SiteCommand(BaseCommand):
         return Exit.ERROR
 
     def _unexpected(self, error: Exception) -> Exit:
-        """An error of the engine, the assets or a journal has a code and a sentence; any other one is a defect."""
+        """An error of the engine, the assets, a journal or the disk has a code and a sentence; any other one is a
+        defect."""
         name, sentence = getattr(error, "code", None), getattr(error, "sentence", None)
         if isinstance(name, str) and isinstance(sentence, str):
             self.output.error(name, sentence, Exit.ERROR, {})
+        elif (trouble := disk_trouble(error)) is not None:
+            self.output.complain_at_length(f"{trouble.detail}\n")
+            self.output.error(trouble.code, trouble.sentence, Exit.ERROR, {})
         else:
             self.output.complain_at_length(traceback.format_exc())
             sentence = f"The command failed unexpectedly ({type(error).__name__}); please report it."

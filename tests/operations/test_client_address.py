@@ -1,10 +1,11 @@
 """The address that bounds count by: the peer's, or what trusted proxies saw; never what a client claims."""
 
 import pytest
+import redis
 from django.test import Client
 
 from benchsite import throttle
-from benchsite.client_address import client_address, is_direct_loopback
+from benchsite.client_address import client_address, is_direct_loopback, network_of
 
 PEER = "198.51.100.9"
 
@@ -74,3 +75,38 @@ def test_a_forged_header_escapes_no_bound(settings, monkeypatch, proxies, status
     for number in range(throttle.PER_NAME):
         attempt(f"203.0.113.{number}", "192.0.2.7")
     assert [attempt("203.0.113.99", "192.0.2.7"), attempt("203.0.113.99", "192.0.2.8")] == statuses
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("::1", "::/64"),
+        ("", ""),
+        ("no address", "no address"),
+    ],
+)
+def test_an_ipv6_network_is_one_address(address: str, counted: str) -> None:
+    assert network_of(address) == counted
+
+
+def test_a_new_ipv6_address_for_each_try_does_not_get_around_the_bound(monkeypatch) -> None:
+    monkeypatch.setattr(throttle, "_here", type(throttle._here)(list))
+    monkeypatch.setattr(throttle, "_client", _unreachable)
+    for number in range(throttle.PER_NAME):
+        assert not throttle.blocked("olga", "2001:db8::99")
+        throttle.failed("olga", f"2001:db8::{number:x}")
+    assert throttle.blocked("olga", "2001:db8::ffff") and not throttle.blocked("olga", "2001:db8:0:1::1")
+    throttle.succeeded("olga", "2001:db8::abcd")
+    assert not throttle.blocked("olga", "2001:db8::ffff")
+    for number in range(throttle.PER_ADDRESS):
+        throttle.failed(f"name{number}", f"2001:db8::{number:x}")
+    assert throttle.blocked("vera", "2001:db8::1234") and not throttle.blocked("vera", "2001:db8:0:1::1")
+
+
+def _unreachable() -> redis.Redis:
+    raise redis.ConnectionError

@@ -120,10 +120,13 @@ def _ledger(folder: Folder) -> LedgerReport:
 
 def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Check:
     """The ledger of an interrupted run may lack its end, and so may that of a run whose engine did not answer at the
-    end; what is there must still hold."""
+    end, or whose gateway had died; what is there must still hold. The trials of a dead gateway are judged by its
+    death (`evidence.trouble`)."""
     fault = ledger.fault.code if ledger.fault else ""
-    unread = mapping(document.get("gateway")).get("closed") is False
-    excused = (document.get("interrupted") is True or unread) and fault == "ledger.not_closed"
+    gateway = mapping(document.get("gateway"))
+    died, unread = gateway.get("died") is not None, gateway.get("closed") is False
+    excused = (document.get("interrupted") is True or unread or died) and fault == "ledger.not_closed"
+    excused = excused or (died and fault == "ledger.torn_line")
     return Check("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
 
 

@@ -19,6 +19,7 @@ def read_trouble(context: RunContext, files: TrialFiles, deadline: Deadline | No
         for failure in files.observed.failures
         if not _is_consequence(failure.at, stopped_at)
     ]
+    found += _gateway_trouble(context, files)
     found += _setup_trouble(files.observed)
     found += [
         Trouble(f"worker_runtime.transfer_{word}", f"{transfer.purpose}: {transfer.code}")
@@ -40,6 +41,15 @@ def _stopping_moment(context: RunContext, files: TrialFiles, deadline: Deadline 
 
 def _is_consequence(happened_at: str | None, stopped_at: str | None) -> bool:
     return stopped_at is not None and is_before(stopped_at, happened_at) is True
+
+
+def _gateway_trouble(context: RunContext, files: TrialFiles) -> list[Trouble]:
+    """The gateway ended before anybody asked it to: a trial that was over by then had all of it, any other had not."""
+    died = at(context.document, "gateway", "died")
+    if died is None or not files.present or is_before(files.supervised.ended_at, at(died, "at")) is True:
+        return []
+    how = "out of memory" if at(died, "oom_killed") is True else f"exit code {at(died, 'exit_code')}"
+    return [Trouble("worker_runtime.gateway", f"it ended during the run: {how}"[:100])]
 
 
 _WHERE = {

@@ -85,9 +85,8 @@ def _copy(folder: Path, bundle: LoadedBundle, data: Path) -> Path:
             try:
                 copy.rename(target)
             except OSError:
-                if (
-                    not target.exists()
-                ):  # otherwise somebody else was first; the check below tells whether it is the same
+                # Otherwise somebody else was first; the check below tells whether it is the same.
+                if not target.exists():
                     raise
     raise_if(verify_bundle(target, bundle))
     return target

@@ -76,14 +76,14 @@ def conclude(
         _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
         return
     closed = close(journal, "interrupted" if interrupted else "ended")
-    answered = _keep_what_runs_still_hold(folder, journal, gateway)
+    gateway_end = _keep_what_runs_still_hold(folder, journal, gateway)
     run = patiently(Run.objects.filter(pk=run_id).get)
     if run.terminal:
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
         clean_and_mirror(run_id, journal, closed)
         return
     try:
-        _close_facts(run_id, folder, interrupted=interrupted, gateway_closed=answered)
+        _close_facts(run_id, folder, interrupted=interrupted, gateway_end=gateway_end)
         ingest(run, folder.path, secrets=secrets.values)
     except Exception:
         # Recovery tries again from the folder, which has everything; what is owned does not wait for that.
@@ -127,29 +127,32 @@ def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupRe
     return result
 
 
-def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> bool:
+def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
     """What only running containers hold: an interrupted trial's logs and the end of the ledger.
 
-    False when the engine did not give them, so that the ledger may lack its end and nobody tampered with it.
+    Returns what the run's record says of the gateway's end. `closed` is false when the engine did not give them, and
+    `died` is set when the gateway had ended before: then the ledger may lack its end and nobody tampered with it.
     """
+    died = None
     try:
         api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S)
         salvage(api, journal, folder)
         if gateway is not None:
             end = gateway.close(api)
+            died = end.died
             if end.problem:
                 log.warning("the gateway did not end cleanly: %s", end.problem)
         elif (recorded := folder.read_facts().get("gateway")) is not None:
             keep_ledger(api, recorded["container_id"], folder.ledger)
         with engine_call("ping"):
-            return bool(api.ping())
+            return {"closed": bool(api.ping()), "died": died}
     except (EngineError, JournalError, FactsDamaged, OSError) as error:
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
         log.warning("not all of a run's last words could be kept: %s", error)
-        return False
+        return {"closed": False, "died": died}
 
 
-def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_closed: bool) -> None:
+def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_end: dict[str, Any]) -> None:
     try:
         facts = folder.read_facts()
     except (FileNotFoundError, FactsDamaged) as error:
@@ -164,7 +167,7 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_c
     if asked is not None and facts.get("cancel_requested_at") is None:
         changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if facts.get("gateway") is not None and not interrupted:
-        changes["gateway"] = {**facts["gateway"], "closed": gateway_closed}
+        changes["gateway"] = {**facts["gateway"], **gateway_end}
     folder.update_facts(**changes)
 
 

@@ -116,10 +116,12 @@ class RunNetworks:
 
 @dataclass(frozen=True, slots=True)
 class GatewayEnd:
-    """How the gateway ended. `problem` is a private detail when it did not end as it should."""
+    """How the gateway ended. `problem` is a private detail when it did not end as it should; `died` says when and how
+    it had ended before anybody asked it to."""
 
     ledger: LedgerReport
     problem: str | None = None
+    died: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -150,9 +152,10 @@ class RunGateway:
 
     def close(self, api: docker.APIClient) -> GatewayEnd:
         """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
+        died = how_it_died(api, self.container.id)
         problem = _stop(api, self.container.id)
         self.follower.stop(CLOSE_SECONDS)
-        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger), problem)
+        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger), problem, died)
 
 
 def open_networks(api: docker.APIClient, journal: Journal) -> RunNetworks:
@@ -190,6 +193,19 @@ def start_gateway(
         follower.stop(0)
         raise
     return RunGateway(owned, networks, address, egress_address, ledger, follower, run_key)
+
+
+def how_it_died(api: docker.APIClient, container_id: str) -> dict[str, Any] | None:
+    """The end of a gateway that nobody asked to end: `at` (the engine's time, None when the container itself is gone),
+    `exit_code`, `oom_killed`. None while it runs, and when the engine does not say."""
+    try:
+        with engine_call("inspect gateway"):
+            state = api.inspect_container(container_id)["State"]
+    except EngineError as error:
+        return {"at": None, "exit_code": None, "oom_killed": False} if error.status == 404 else None
+    if state["Running"]:
+        return None
+    return {"at": state["FinishedAt"], "exit_code": state["ExitCode"], "oom_killed": state["OOMKilled"]}
 
 
 def keep_ledger(api: docker.APIClient, container_id: str, ledger: Path) -> LedgerReport:

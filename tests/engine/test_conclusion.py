@@ -45,7 +45,7 @@ class Gateway:
         self.steps.append("close the gateway")
         if self.fails:
             raise self.fails
-        return type("End", (), {"problem": ""})()
+        return type("End", (), {"problem": "", "died": None})()
 
 
 class Ending:

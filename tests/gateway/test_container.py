@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from evidence.clocks import moment
 from runs.containers import create_owned_network, remove_owned
 from runs.engine.egress import prove_egress
-from runs.engine.gateway import GatewayError, RunNetworks, keep_ledger
+from runs.engine.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
 from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -219,6 +220,8 @@ def test_a_gateway_that_was_killed_leaves_what_it_wrote_and_is_not_closed(site: 
         site.api.kill(gateway.container.id, signal="SIGKILL")
         end = site.close(gateway)
         assert not gateway.alive and end.problem is not None
+    assert end.died is not None and (end.died["exit_code"], end.died["oom_killed"]) == (137, False)
+    assert moment(end.died["at"]) is not None
     assert end.ledger.fault is not None and end.ledger.fault.code == "ledger.not_closed"
     assert len(end.ledger.trial(1).completions) == 1
 
@@ -286,3 +289,10 @@ def test_the_probe_fails_on_a_network_that_reaches_the_host(site: Site) -> None:
         remove_owned(site.api, site.journal, open_network.intent.nonce)
     codes = {check.code for check in report.failures}
     assert not report.passed and {"egress.host_address", "egress.default_gateway", "egress.network_gateway"} <= codes
+
+
+def test_a_gateway_that_was_removed_died_at_no_known_moment(site: Site) -> None:
+    with site.gateway("scripted-positive") as gateway:
+        assert how_it_died(site.api, gateway.container.id) is None
+        site.api.remove_container(gateway.container.id, force=True)
+        assert how_it_died(site.api, gateway.container.id) == {"at": None, "exit_code": None, "oom_killed": False}

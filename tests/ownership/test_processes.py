@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from runs.engine.processes import Launched, LaunchFailed, Stopped, launch, stop_group
+from runs.engine import trials
+from runs.engine.processes import POLL_S, Launched, LaunchFailed, Stopped, launch, stop_group
+from runs.engine.trials import TERM_WAIT_S
 from runs.ownership import ProcessIdentity, group_members, identity_is_alive, process_identity
 from runs.ownership_processes import process_stat
 
@@ -70,6 +73,13 @@ def orphaned(started: Callable[..., Launched], tmp_path: Path, owner: str = OWNE
     launched.process.wait()
     until(lambda: "ready" in log(tmp_path))
     return launched
+
+
+class _Owning:
+    """A journal of which only the owner is asked."""
+
+    def read(self) -> SimpleNamespace:
+        return SimpleNamespace(owner=OWNER)
 
 
 class TestLaunching:
@@ -161,6 +171,42 @@ class TestStopping:
         until(lambda: "ready" in log(tmp_path))
         assert stop_group(launched.identity, owner=OWNER, term_wait_s=0.2).outcome is Stopped.KILLED
         assert launched.process.wait() == -signal.SIGKILL
+
+    @pytest.mark.parametrize("term_wait_s", [0.0, TERM_WAIT_S, 2 * TERM_WAIT_S])
+    def test_term_has_its_whole_wait_before_kill(
+        self, started: Callable[..., Launched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, term_wait_s: float
+    ) -> None:
+        """In the time of the ladder's own clock; a real process, and the signals that it really got."""
+        launched = started(DEAF)
+        until(lambda: "ready" in log(tmp_path))
+        clock, signals, send = [100.0], [], signal.pidfd_send_signal
+
+        def sent(descriptor: int, number: signal.Signals) -> None:
+            signals.append((number, clock[0] - 100))
+            send(descriptor, number)
+
+        def sleep(seconds: float) -> None:
+            clock[0] += seconds
+            if signals[-1][0] is signal.SIGKILL:
+                time.sleep(seconds)  # the kernel needs its own time
+
+        monkeypatch.setattr(signal, "pidfd_send_signal", sent)
+        report = stop_group(
+            launched.identity, owner=OWNER, term_wait_s=term_wait_s, monotonic=lambda: clock[0], sleep=sleep
+        )
+        (term, asked), (kill, killed) = signals
+        assert (report.outcome, term, kill, asked) == (Stopped.KILLED, signal.SIGTERM, signal.SIGKILL, 0)
+        assert term_wait_s <= killed <= term_wait_s + POLL_S + 1e-6
+
+    def test_a_trial_gives_harbor_its_time_to_save_its_logs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Measured: at most 1.7 s on a busy host."""
+        asked: dict[str, float] = {}
+        monkeypatch.setattr(trials, "stop_group", lambda identity, *, owner, **waits: asked.update(waits))
+        process = trials.TrialProcess(SimpleNamespace(), _Owning(), 1, Path())  # type: ignore[arg-type]
+        process.child = SimpleNamespace(identity=None)  # type: ignore[assignment]
+        process.stop()
+        assert asked == {"term_wait_s": TERM_WAIT_S, "kill_wait_s": trials.KILL_WAIT_S}
+        assert TERM_WAIT_S > 1.7 and TERM_WAIT_S + trials.KILL_WAIT_S < 5
 
     def test_a_stopped_process_is_killed_too(self, started: Callable[..., Launched]) -> None:
         launched = started(SLEEPS)

@@ -5,15 +5,14 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs import access, endpoint_testing, lifecycle, registry, reviewing
 from runs import admin_people as admin_people  # registers users and roles
+from runs import admin_workers as admin_workers  # registers workers, their locks and previews
 from runs.admin_forms import EndpointForm, ProfileForm
 from runs.admin_read_only import ReadOnly
 from runs.cleaning import request_cleanup
@@ -21,37 +20,24 @@ from runs.models import (
     AuditEntry,
     Endpoint,
     EndpointTest,
-    HarnessLock,
-    ImageLock,
     OwnedResource,
-    Preview,
     Profile,
     Run,
     TaskBundle,
     Trial,
     Worker,
 )
-from runs.presenting.workers import condition
 from runs.refusals import Refusal
 
 admin.site.site_header = "benchsite"
 admin.site.site_title = "benchsite admin"
 admin.site.index_title = "Records, reviews and audit"
+admin.site.empty_value_display = "none"
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    list_display = (
-        "short",
-        "page",
-        "profile",
-        "endpoint",
-        "state",
-        "verdict",
-        "cleanup",
-        "created_by_name",
-        "created_at",
-    )
+    list_display = ("short", "page", "what", "asked", "result", "cleanup", "by", "created_at")
     list_filter = ("state", "verdict", "cleanup", "worker", "created_at")
     search_fields = ("=id", "spec_sha256", "created_by_name")
     list_select_related = ("profile", "endpoint")
@@ -72,6 +58,23 @@ class RunAdmin(ReadOnly):
     @admin.display(description="page")
     def page(self, run: Run) -> SafeString:
         return format_html('<a href="{}">open</a>', reverse("run", args=[run.key]))
+
+    @admin.display(description="profile", ordering="profile__name")
+    def what(self, run: Run) -> str:
+        return run.profile.name
+
+    @admin.display(description="endpoint", ordering="endpoint__name")
+    def asked(self, run: Run) -> str:
+        return run.endpoint.name
+
+    @admin.display(description="result", ordering="verdict")
+    def result(self, run: Run) -> str:
+        """The verdict, or as long as there is none how far it is."""
+        return run.get_verdict_display() if run.verdict else run.get_state_display()
+
+    @admin.display(description="by", ordering="created_by_name")
+    def by(self, run: Run) -> str:
+        return run.created_by_name
 
     @admin.action(description="Cancel the selected runs")
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -129,27 +132,37 @@ class OwnedResourceAdmin(ReadOnly):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnly):
-    list_display = ("at", "actor_name", "kind", "subject", "run_id")
+    list_display = ("at", "who", "kind", "subject", "run")
     list_filter = ("kind", "at")
     search_fields = ("actor_name", "subject", "=run_id")
+
+    @admin.display(description="who", ordering="actor_name")
+    def who(self, entry: AuditEntry) -> str:
+        return entry.actor_name
+
+    @admin.display(description="run", ordering="run_id")
+    def run(self, entry: AuditEntry) -> SafeString | str:
+        if entry.run_id is None:
+            return "none"
+        return format_html('<a href="{}">{}</a>', reverse("run", args=[entry.run_id.hex]), entry.run_id.hex[:8])
 
 
 @admin.register(TaskBundle)
 class TaskBundleAdmin(ReadOnly):
-    list_display = (
-        "name",
-        "revision",
-        "difference",
-        "status",
-        "created_by_name",
-        "reviewed_by_name",
-        "reviewed_at",
-    )
+    list_display = ("name", "revision", "difference", "status", "by", "reviewer", "reviewed_at")
     list_filter = ("status", "name")
     search_fields = ("name", "manifest_sha256")
     actions = ("review", "retire")
 
-    @admin.display(description="manifest and difference")
+    @admin.display(description="imported by", ordering="created_by_name")
+    def by(self, bundle: TaskBundle) -> str:
+        return bundle.created_by_name or "the system"
+
+    @admin.display(description="reviewed by", ordering="reviewed_by_name", empty_value="nobody yet")
+    def reviewer(self, bundle: TaskBundle) -> str | None:
+        return bundle.reviewed_by_name or None
+
+    @admin.display(description="manifest")
     def difference(self, bundle: TaskBundle) -> SafeString:
         return format_html('<a href="{}">open</a>', reverse("bundle", args=[bundle.name, bundle.revision]))
 
@@ -245,48 +258,3 @@ class ProfileAdmin(ReadOnly):
     def save_model(self, request: HttpRequest, obj: Profile, form: Any, change: bool) -> None:
         stored = registry.store_profile(form.cleaned_data["file"], user=request.user)
         obj.pk, obj.name = stored.pk, stored.name
-
-
-@admin.register(Worker)
-class WorkerAdmin(ReadOnly):
-    list_display = ("name", "host", "condition", "reported_at", "heartbeat_at", "lost_declared_at")
-    search_fields = ("name", "host")
-    actions = ("declare_lost",)
-
-    @admin.display(description="condition")
-    def condition(self, worker: Worker) -> str:
-        return condition(worker, timezone.now()).word
-
-    @admin.action(description="Declare the selected worker's host lost…")
-    def declare_lost(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        """Lead to the page that says what follows; nothing is done here."""
-        if not access.may(request.user, access.DECLARE_HOST_LOST):
-            self.message_user(request, "Your role may not declare a host lost.", messages.ERROR)
-            return None
-        if queryset.count() != 1:
-            self.message_user(request, "Choose one worker at a time: its runs are shown first.", messages.WARNING)
-            return None
-        return redirect("worker_lost", name=queryset.get().name)
-
-
-@admin.register(Preview)
-class PreviewAdmin(ReadOnly):
-    list_display = (
-        "created_at",
-        "user",
-        "profile",
-        "endpoint",
-        "worker",
-        "spec_sha256",
-        "expires_at",
-        "consumed_by",
-    )
-    list_select_related = ("user", "profile", "endpoint", "worker", "consumed_by")
-    search_fields = ("spec_sha256",)
-
-
-@admin.register(HarnessLock, ImageLock)
-class LockAdmin(ReadOnly):
-    list_display = ("__str__", "worker", "current", "created_at")
-    list_filter = ("current", "worker")
-    list_select_related = ("worker",)

@@ -56,4 +56,5 @@ urlpatterns = [
     path("workers/", workers.workers, name="workers"),
     path("workers/<str:name>/", workers.worker, name="worker"),
     path("workers/<str:name>/lost/", workers.lost, name="worker_lost"),
+    path("workers/<str:name>/remove/", workers.remove, name="worker_remove"),
 ]

@@ -24,6 +24,7 @@ class AuditKind(models.TextChoices):
     ENDPOINT_TEST = "endpoint_test", "Tested an endpoint's connection"
     PERSON = "person", "Changed a person"
     HOST_LOST = "host_lost", "Declared a host lost"
+    WORKER_REMOVE = "worker_remove", "Removed a worker"
     QUARANTINE = "quarantine", "Changed a quarantine"
     EXPIRE = "expire", "Removed expired evidence"
     LEGAL_HOLD = "legal_hold", "Changed a legal hold"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from benchsite import words
-from runs import access, hosts, svg
+from runs import access, hosts, svg, worker_removal
 from runs.models import ACTIVE_STATES, Run, RunState, Worker
 from runs.presenting.host_lost import ending, lost_host
 from runs.presenting.run_rows import run_row
@@ -53,6 +53,7 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         "harness": found.harness_locks.filter(current=True).first(),
         "runs": runs,
         "may_declare": _declarable(found) and access.may(request.user, access.DECLARE_HOST_LOST),
+        "may_remove": not runs and not found.alive and access.may(request.user, access.REMOVE_WORKER),
     }
     return render(request, "runs/worker.html", context)
 
@@ -85,6 +86,35 @@ def _declared(request: HttpRequest, found: Worker) -> HttpResponse:
         said = "was declared lost before" if again else "is declared lost"
         messages.info(request, f"{found.name} {said}; {words.counted(len(ended), 'run')} ended.")
     return redirect("worker", name=found.name)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, name: str) -> HttpResponse:
+    """Say what goes with a worker that was registered by mistake; by POST, remove it."""
+    access.require(request.user, access.REMOVE_WORKER)
+    if worker_removal.was_removed(name) and not Worker.objects.filter(name=name).exists():
+        messages.info(request, f"{name} was removed before.")
+        return redirect("workers")
+    found = access.worker_or_404(request.user, name)
+    if request.method == "POST":
+        return _removed(request, found)
+    context = {
+        "worker": found,
+        "mark": condition(found, timezone.now()),
+        "removal": worker_removal.removal_of(found),
+        "prepared": found.harness_locks.exists() or found.image_locks.exists(),
+    }
+    return render(request, "runs/worker_remove.html", context)
+
+
+def _removed(request: HttpRequest, found: Worker) -> HttpResponse:
+    try:
+        removed = worker_removal.remove_worker(user=request.user, worker=found)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+        return redirect("worker", name=found.name)
+    messages.info(request, f"{found.name} {'is removed' if removed else 'was removed before'}.")
+    return redirect("workers")
 
 
 def _declarable(worker: Worker) -> bool:

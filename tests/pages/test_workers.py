@@ -1,19 +1,21 @@
 """What became of a worker's process, and the page that declares its host lost."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
 from django.utils import timezone
 
-from runs import hosts
+from runs import endpoint_testing, hosts, preview
 from runs.models import AuditEntry, Run, Worker
 from runs.presenting.workers import condition
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, make_run
 from tests.pages.test_access import ROLES
+from tests.pages.test_reviews import at_once
 
-NAMES = ("worker_lost",)
+NAMES = ("worker_lost", "worker_remove")
 LOST = "/workers/worker-1/lost/"
 
 
@@ -123,3 +125,96 @@ def test_the_admin_leads_to_the_page_and_does_nothing_itself(silent: Run, site: 
     refused = browse("operator").post("/admin/runs/worker/", chosen, follow=True).content.decode()
     assert "may not declare a host lost" in refused
     assert Run.objects.get(pk=silent.pk).state == "running"
+
+
+# --- a worker that was registered by mistake ---
+
+REMOVE = "/workers/wroker-1/remove/"
+
+
+@pytest.fixture
+def mistaken(site: Site) -> Worker:
+    return Worker.objects.create(name="wroker-1")
+
+
+def test_a_mistaken_worker_is_removed_with_its_previews_and_tests(
+    site: Site, browse: Browser, mistaken: Worker
+) -> None:
+    preview.make_preview(user=site.operator, choice=replace(site.choice, worker=mistaken))
+    endpoint_testing.request_test(user=site.operator, endpoint=site.endpoint, worker=mistaken)
+    admin = browse("admin")
+    said = admin.get(REMOVE).content.decode()
+    assert "1 preview that started nothing" in said and "1 connection test" in said
+    assert Worker.objects.filter(name="wroker-1").exists()
+    assert "wroker-1 is removed." in admin.post(REMOVE, follow=True).content.decode()
+    assert not Worker.objects.filter(name="wroker-1").exists()
+    entry = AuditEntry.objects.get(kind="worker_remove")
+    assert (entry.actor_name, entry.subject) == ("admin-1", "wroker-1")
+    assert entry.detail == {"host": "", "previews": 1, "tests": 1}
+
+
+def test_only_administrators_remove_a_worker(site: Site, browse: Browser, mistaken: Worker) -> None:
+    for who in ROLES:
+        if who != "admin":
+            assert browse(who).get(REMOVE).status_code == browse(who).post(REMOVE).status_code == 403
+    assert browse("anonymous").post(REMOVE)["Location"].startswith("/sign-in/")
+    assert Worker.objects.filter(pk=mistaken.pk).exists()
+    assert "Remove…" not in browse("operator").get("/workers/wroker-1/").content.decode()
+    assert "Remove…" in browse("admin").get("/workers/wroker-1/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "sentence"),
+    [
+        ({"pid": 7, "heartbeat_at": NOW}, "worker.still_serving", "wroker-1 was heard from just now."),
+        ({}, "worker.had_runs", "wroker-1 is named by 1 run, which keep it"),
+    ],
+)
+def test_a_worker_that_serves_or_had_runs_is_not_removed(
+    site: Site, browse: Browser, mistaken: Worker, values: dict[str, object], code: str, sentence: str
+) -> None:
+    with time_machine.travel(NOW, tick=False):
+        Worker.objects.filter(pk=mistaken.pk).update(**values)
+        if not values:
+            make_run(replace(site, worker=mistaken), "passed")
+        admin = signed_in(site, "admin")
+        shown = admin.get(REMOVE).content.decode()
+        assert sentence in shown and code in shown and "<button" not in shown.partition("<h1>")[2]
+        assert sentence in admin.post(REMOVE, follow=True).content.decode()
+    assert Worker.objects.filter(pk=mistaken.pk).exists()
+    assert not AuditEntry.objects.filter(kind="worker_remove").exists()
+
+
+def test_a_worker_that_is_gone_is_said_to_be_and_an_unknown_one_is_not(
+    site: Site, browse: Browser, mistaken: Worker
+) -> None:
+    admin = browse("admin")
+    admin.post(REMOVE)
+    assert "was removed before" in admin.post(REMOVE, follow=True).content.decode()
+    assert admin.post("/workers/never-there/remove/").status_code == 404
+    assert AuditEntry.objects.filter(kind="worker_remove").count() == 1
+
+
+def test_a_removed_name_is_free_again(site: Site, browse: Browser, mistaken: Worker) -> None:
+    browse("admin").post(REMOVE)
+    Worker.objects.create(name="wroker-1")
+    assert browse("admin").get(REMOVE).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_remove_a_worker_at_once_remove_it_once(site: Site, browse: Browser, mistaken: Worker) -> None:
+    said: list[str] = []
+    clients = [browse("admin"), browse("admin")]
+    at_once(
+        *[lambda client=client: said.append(client.post(REMOVE, follow=True).content.decode()) for client in clients]
+    )
+    assert AuditEntry.objects.filter(kind="worker_remove").count() == 1
+    assert sorted("wroker-1 is removed." in page for page in said) == [False, True]
+    assert sum("wroker-1 was removed before." in page for page in said) == 1
+
+
+def test_the_admins_action_leads_to_the_page_that_says_what_goes(site: Site, browse: Browser, mistaken: Worker) -> None:
+    chosen = {"action": "remove", "_selected_action": [mistaken.pk]}
+    response = browse("admin").post("/admin/runs/worker/", chosen)
+    assert response["Location"] == REMOVE
+    assert Worker.objects.filter(pk=mistaken.pk).exists()

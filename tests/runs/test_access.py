@@ -20,6 +20,7 @@ ALLOWED = {
     access.READ_PRIVATE: {Role.OPERATOR, Role.ADMIN},
     access.REVIEW_BUNDLE: {Role.REVIEWER, Role.ADMIN},
     access.DECLARE_HOST_LOST: {Role.ADMIN},
+    access.REMOVE_WORKER: {Role.ADMIN},
     access.REGISTER_ENDPOINT: {Role.ADMIN},
     access.VIEW_AUDIT: {Role.ADMIN},
 }

@@ -1,0 +1,66 @@
+"""What can staff see of workers, and which acts start there? Each leads to the page that says what follows."""
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from runs import access
+from runs.admin_read_only import ReadOnly
+from runs.models import HarnessLock, ImageLock, Preview, Worker
+from runs.presenting.workers import condition
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnly):
+    list_display = ("name", "host", "condition", "reported_at", "heartbeat_at", "lost_declared_at")
+    search_fields = ("name", "host")
+    actions = ("declare_lost", "remove")
+
+    @admin.display(description="condition")
+    def condition(self, worker: Worker) -> str:
+        return condition(worker, timezone.now()).word
+
+    @admin.action(description="Declare the selected worker's host lost…")
+    def declare_lost(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
+        return self._led(request, queryset, "worker_lost", access.DECLARE_HOST_LOST, "declare a host lost")
+
+    @admin.action(description="Remove the selected worker that never had a run…")
+    def remove(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
+        return self._led(request, queryset, "worker_remove", access.REMOVE_WORKER, "remove a worker")
+
+    def _led(
+        self, request: HttpRequest, queryset: QuerySet[Worker], page: str, permission: str, act: str
+    ) -> HttpResponse | None:
+        """Lead to the page that says what follows; nothing is done here."""
+        if not access.may(request.user, permission):
+            self.message_user(request, f"Your role may not {act}.", messages.ERROR)
+            return None
+        if queryset.count() != 1:
+            self.message_user(request, "Choose one worker at a time: what follows is shown first.", messages.WARNING)
+            return None
+        return redirect(page, name=queryset.get().name)
+
+
+@admin.register(Preview)
+class PreviewAdmin(ReadOnly):
+    list_display = (
+        "created_at",
+        "user",
+        "profile",
+        "endpoint",
+        "worker",
+        "spec_sha256",
+        "expires_at",
+        "consumed_by",
+    )
+    list_select_related = ("user", "profile", "endpoint", "worker", "consumed_by")
+    search_fields = ("spec_sha256",)
+
+
+@admin.register(HarnessLock, ImageLock)
+class LockAdmin(ReadOnly):
+    list_display = ("__str__", "worker", "current", "created_at")
+    list_filter = ("current", "worker")
+    list_select_related = ("worker",)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from benchsite import words
 from runs.models import ConnectionOutcome, EndpointTest
-from runs.presenting.preview_page import CheckRow, check_row
+from runs.presenting.check_rows import CheckRow, check_row
 
 _NOT_MADE_IN_TIME = "The worker did not make it in time. Is it running, and is it carrying out a long run?"
 _ICONS = {

@@ -1,13 +1,14 @@
 """What exactly would run, what was checked, and what must a person accept? The preview page. Pure over rows."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from benchsite import words
 from runs.presenting import specs
-from runs.presenting.workers import LIMIT_WORDS
+from runs.presenting.check_rows import CheckRow, blocked_because, check_rows, check_word, checks_head
 
 if TYPE_CHECKING:
     from runs.models import Preview
@@ -16,18 +17,10 @@ _CANNOT = {
     "limit core": "A process that crashes could write a core file into the container's own bounded storage.",
     "limit harness_network": "Harbor's own process could reach the host's network; agents and verifiers cannot.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRow:
-    """One check. ``icon`` is held, attention or blocked; ``word`` what a failed one means."""
-
-    icon: str
-    tone: str
-    name: str
-    word: str
-    found: str
-    remedy: str
+_AGREED = {
+    "limit core": "core files are not prevented",
+    "limit harness_network": "the harness keeps the host's network",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +37,21 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """One thing that the worker cannot enforce, to be accepted by its name."""
+    """One thing that the worker cannot enforce, to be accepted by its name. ``agreed`` ends "I accept that"."""
 
     name: str
+    anchor: str
     word: str
     found: str
     means: str
+    agreed: str
+    chosen: bool
+    missed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewPage:
-    """Everything the page shows. ``state`` is open, blocked, expired or used."""
+    """Everything the page shows. ``state`` is open, blocked, expired or used; ``made`` counts checks, not rows."""
 
     state: str
     reason: str
@@ -62,6 +59,8 @@ class PreviewPage:
     tasks: list[TaskRow]
     checks: list[CheckRow]
     checks_head: str
+    made: int
+    reported: bool
     accepts: list[Accept]
     notes: int
     hash_parts: list[str]
@@ -69,22 +68,23 @@ class PreviewPage:
     expires: datetime
 
 
-def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
+def preview_page(
+    preview: "Preview", now: datetime, *, accepted: Sequence[str] = (), missing: Sequence[str] = ()
+) -> PreviewPage:
+    """``accepted`` is what was ticked when a start was refused, ``missing`` what had to be."""
     spec = specs.read(preview.spec)
-    checks = [check_row(check) for check in preview.checks]
-    accepts = [
-        Accept(check["name"], check_word(check["name"]), check["detail"], _CANNOT.get(check["name"], ""))
-        for check in preview.to_accept
-    ]
-    state, reason = _state(preview, now)
+    checks = check_rows(preview.checks)
+    state, reason = _state(preview, checks, now)
     return PreviewPage(
         state=state,
         reason=reason,
         plain=_plain(spec),
         tasks=_tasks(preview, spec),
         checks=checks,
-        checks_head=_checks_head(preview, len(checks)),
-        accepts=accepts,
+        checks_head=checks_head(preview.checks, checks, f"{preview.created_at:%H:%M:%S}"),
+        made=len(preview.checks),
+        reported=not any(check["code"] == "worker.no_report" for check in preview.checks),
+        accepts=_accepts(preview, accepted, missing),
         notes=len(preview.notes),
         hash_parts=[preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)],
         gate=_gate(spec),
@@ -92,13 +92,31 @@ def preview_page(preview: "Preview", now: datetime) -> PreviewPage:
     )
 
 
-def _state(preview: "Preview", now: datetime) -> tuple[str, str]:
+def _accepts(preview: "Preview", accepted: Sequence[str], missing: Sequence[str]) -> list[Accept]:
+    rows = []
+    for index, check in enumerate(preview.to_accept, start=1):
+        name = str(check["name"])
+        word = check_word(name)
+        rows.append(
+            Accept(
+                name=name,
+                anchor=f"accept-{index}",
+                word=word,
+                found=str(check["detail"]),
+                means=_CANNOT.get(name, ""),
+                agreed=_AGREED.get(name, f"“{words.lowered(word)}” is not enforced"),
+                chosen=name in accepted,
+                missed=name in missing,
+            )
+        )
+    return rows
+
+
+def _state(preview: "Preview", checks: Sequence[CheckRow], now: datetime) -> tuple[str, str]:
     if preview.consumed_by_id is not None:
         return "used", "This preview was confirmed and has started its run."
     if preview.blocking:
-        count = words.spelled(len(preview.blocking))
-        verb = "check blocks" if len(preview.blocking) == 1 else "checks block"
-        return "blocked", f"{words.opened(count)} {verb} the start. Each names its remedy."
+        return "blocked", blocked_because(len(preview.blocking), checks)
     if not preview.spec_sha256:
         return "blocked", "There is no spec to confirm; the checks say why."
     if preview.expires_at <= now:
@@ -107,37 +125,6 @@ def _state(preview: "Preview", now: datetime) -> tuple[str, str]:
             f"It expired at {preview.expires_at:%H:%M} UTC, since things may have changed. Check again.",
         )
     return "open", ""
-
-
-def check_row(check: dict[str, Any]) -> CheckRow:
-    """A stored check as a page shows it."""
-    name = check_word(str(check["name"]))
-    if check["passed"]:
-        return CheckRow("held", "", name, "", str(check["detail"]), "")
-    icon = "blocked" if check["level"] == "block" else "attention"
-    word = {"block": "Blocks.", "accept": "To accept.", "note": "Note."}[check["level"]]
-    return CheckRow(icon, "attention", name, word, str(check["detail"]), str(check["remedy"]))
-
-
-def check_word(name: str) -> str:
-    """A check's name for people: ``limit core`` is "No core files"."""
-    if name == "limit harness_network":
-        return "Harness without network"
-    if name.startswith("limit "):
-        return LIMIT_WORDS.get(name.removeprefix("limit "), name)
-    return words.opened(name)
-
-
-def _checks_head(preview: "Preview", total: int) -> str:
-    parts = [f"{len(preview.blocking)} block" if preview.blocking else "none blocks"]
-    failed = len(preview.blocking) + len(preview.to_accept) + len(preview.notes)
-    middle = [f"{total - failed} hold"]
-    if preview.to_accept:
-        middle.append(f"{len(preview.to_accept)} to accept")
-    if preview.notes:
-        middle.append(f"{len(preview.notes)} to note")
-    made = f"{total} made at {preview.created_at:%H:%M:%S}"
-    return f"{made}: {', '.join([*middle, *parts])}. All are made again on the worker."
 
 
 def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
@@ -22,6 +23,15 @@ _YEAR_S = 31_536_000
 
 class SignInForm(AuthenticationForm):
     """Django's form, which refuses for a while after too many failures."""
+
+    error_messages = {
+        "invalid_login": "Name and password do not belong together. Capital letters matter in both.",
+        "inactive": "This account is not active. Ask an administrator.",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "Name"
 
     def clean(self) -> dict[str, Any]:
         # As Django reads it: without blanks around it, and in one form of compatible characters.
@@ -49,6 +59,7 @@ class SignIn(auth_views.LoginView):
     redirect_authenticated_user = True
 
     def form_invalid(self, form: Any) -> HttpResponse:
+        form.fields["username"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
         response = super().form_invalid(form)
         response.status_code = 429 if form.has_error("__all__", "throttled") else 200
         return response
@@ -57,6 +68,14 @@ class SignIn(auth_views.LoginView):
 class ChangePassword(auth_views.PasswordChangeView):
     template_name = "registration/change_password.html"
     success_url = reverse_lazy("account")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.info(self.request, "The password is changed. You are signed out everywhere else.")
+        return super().form_valid(form)
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        form.fields["old_password"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
+        return super().form_invalid(form)
 
 
 def _address(request: HttpRequest | None) -> str:

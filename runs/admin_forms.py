@@ -5,10 +5,20 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from benchsite import words
 from runs.documents.endpoints import SCHEMA, parse_endpoint
 from runs.documents.problems import DocumentError
 from runs.documents.profiles import load_profile
 from runs.models import Endpoint, Profile
+
+_ALIAS = "Begin with a letter or a digit; then letters, digits and . _ : / @ + - are taken, without blanks."
+_FORMED = {
+    "name": "Begin with a small letter or a digit; then small letters, digits and . _ - are taken.",
+    "model": _ALIAS,
+    "served_model": _ALIAS,
+    "credential.name": "Name a variable in capital letters, or a file by its whole path, as /run/secrets/model-key.",
+}
+_FIELDS = {"credential": "credential_kind", "credential.kind": "credential_kind", "credential.name": "credential_name"}
 
 
 class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -51,9 +61,20 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             parse_endpoint(record)
         except DocumentError as error:
-            raise ValidationError([str(problem) for problem in error.problems]) from error
+            self._refuse(error)
         cleaned["record"] = record
         return cleaned
+
+    def _refuse(self, error: DocumentError) -> None:
+        """Put each problem of the record beside the field that it is about; what is amiss there already is enough."""
+        amiss = set(self.errors)
+        for problem in error.problems:
+            place = _FIELDS.get(problem.path, problem.path)
+            field = place if place in self.fields else None
+            formed = _FORMED.get(problem.path) if problem.code == "bad_endpoint.bad_format" else None
+            if field not in amiss:
+                sentence = formed or f"{words.opened(problem.sentence)}."
+                self.add_error(field, ValidationError(sentence, code=problem.code))
 
     def validate_constraints(self) -> None:
         """The next version is made by the registry, which also takes the former one out of use."""
@@ -76,5 +97,7 @@ class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             self.instance.content_sha256 = load_profile(data).content_sha256
         except DocumentError as error:
-            raise ValidationError([str(problem) for problem in error.problems]) from error
+            raise ValidationError(
+                [ValidationError(f"{problem}.", code=problem.code) for problem in error.problems]
+            ) from error
         return data

@@ -8,13 +8,16 @@ from django.utils import timezone
 
 from benchsite import words
 from runs import registry
-from runs.documents.problems import DocumentError
-from runs.models import Endpoint, Profile, TaskBundle, Worker
+from runs.documents.problems import DocumentError, Problem
+from runs.models import Endpoint, Profile, Worker
 from runs.presenting.workers import condition
 from runs.preview import Choice
-from runs.refusals import BadInput, NotWhole, whole_number
+from runs.refusals import WHOLE_WANTED, BadInput, NotWhole, whole_number
 
-_OPTIONAL = "leave empty for the profile's own"
+_OPTIONAL = "Leave it empty for the profile's own."
+_NO_SUITE = "suite_not_installed"
+_NONE_CHOSEN = "Choose one {word} of the list."
+_NOT_OFFERED = "This {word} is not offered any more. Choose another one."
 
 
 class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
@@ -24,7 +27,8 @@ class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
             return super().clean(value)
         except ValidationError as error:
             word = self.queryset.model._meta.model_name  # type: ignore[union-attr]
-            raise ValidationError(error.messages[0], code=f"input.unknown_{word}") from error
+            sentence = (_NOT_OFFERED if value else _NONE_CHOSEN).format(word=word)
+            raise ValidationError(sentence, code=f"input.unknown_{word}") from error
 
     def label_from_instance(self, obj: Any) -> str:
         match obj:
@@ -45,7 +49,7 @@ class _Whole(forms.IntegerField):
         try:
             return whole_number(str(self.label), str(value))
         except NotWhole as error:
-            raise ValidationError(error.sentence, code=error.code) from error
+            raise ValidationError(f"{words.opened(WHOLE_WANTED)}.", code=error.code) from error
 
 
 class _Tasks(forms.MultipleChoiceField):
@@ -66,7 +70,12 @@ class RunForm(forms.Form):
     profile = _Newest(queryset=Profile.objects.none(), empty_label=None)
     endpoint = _Newest(queryset=Endpoint.objects.none(), empty_label=None)
     worker = _Newest(queryset=Worker.objects.none(), empty_label=None)
-    tasks = _Tasks(required=False, widget=forms.CheckboxSelectMultiple)
+    tasks = _Tasks(
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Tasks",
+        help_text="None chosen means all of them. They run in the profile's order.",
+    )
     max_steps = _Whole(required=False, widget=_at_least_1(), label="Steps, each task", help_text=_OPTIONAL)
     max_trial_seconds = _Whole(required=False, widget=_at_least_1(), label="Seconds, each trial", help_text=_OPTIONAL)
 
@@ -101,9 +110,33 @@ class RunForm(forms.Form):
         cleaned = super().clean() or {}
         profile = cleaned.get("profile")
         if profile is not None:
-            cleaned["bundle"] = _bundle_of(profile)
+            try:
+                cleaned["bundle"] = registry.bundle_of(profile)
+            except BadInput as error:
+                self.refuse(error, otherwise="profile")
         cleaned["tasks"] = cleaned.get("tasks") or None
         return cleaned
+
+    def refuse(self, refusal: BadInput, *, otherwise: str | None = None) -> None:
+        """Put what was refused beside the fields that it is about, each with the code that commands and tools give.
+
+        ``otherwise`` is the field of what is about no field by itself; None: the form as a whole.
+        """
+        if not refusal.problems:
+            self.add_error(otherwise, ValidationError(refusal.sentence, code=refusal.code))
+        for problem in refusal.problems:
+            place = problem.path.partition("[")[0]
+            field = "profile" if problem.code == _NO_SUITE else place if place in self.fields else otherwise
+            self.add_error(field, ValidationError(self._sentence(problem, refusal), code=problem.code))
+
+    def _sentence(self, problem: Problem, refusal: BadInput) -> str:
+        """A problem without its path, which is no word of this page; a task by its name."""
+        sentence = f"{words.opened(problem.sentence)}."
+        place, _, index = problem.path.partition("[")
+        if place != "tasks" or not index:
+            return sentence
+        name = words.visible(self.cleaned_data["tasks"][int(index.rstrip("]"))])
+        return f"{name}: {words.lowered(sentence)} {refusal.remedy}".strip()
 
 
 def _tasks(profiles: list[Profile]) -> list[str]:
@@ -118,15 +151,14 @@ def _tasks(profiles: list[Profile]) -> list[str]:
     return list(names)
 
 
-def _bundle_of(profile: Profile) -> TaskBundle:
-    try:
-        return registry.bundle_of(profile)
-    except BadInput as error:
-        raise ValidationError(error.sentence, code=error.code) from error
-
-
 class ReviewForm(forms.Form):
     """A reviewer's note; the hash is what they looked at."""
 
-    note = forms.CharField(required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 3}))
-    manifest_sha256 = forms.CharField(max_length=64)
+    note = forms.CharField(
+        required=False, max_length=2000, label="Note for the record", widget=forms.Textarea(attrs={"rows": 3})
+    )
+    manifest_sha256 = forms.CharField(
+        max_length=64,
+        widget=forms.HiddenInput,
+        error_messages={"required": "The page did not say which manifest it showed. Load it again, then approve it."},
+    )

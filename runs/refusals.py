@@ -31,6 +31,7 @@ class BadInput(Refusal):
     code = "input.bad"
     sentence = "The request cannot be understood."
     problems: tuple[Problem, ...] = ()
+    remedy = ""
 
     @classmethod
     def from_document(cls, error: DocumentError, *, remedy: str = "") -> "BadInput":
@@ -38,6 +39,7 @@ class BadInput(Refusal):
         sentence = f"{error.sentence}. {remedy}".strip()
         refusal = cls(sentence, code=error.code, detail=error.detail)
         refusal.problems = error.problems
+        refusal.remedy = remedy
         return refusal
 
 

@@ -2,11 +2,15 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from django import template
+from django.forms import BaseForm
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+
+from benchsite import form_errors as errors_of
+from benchsite import words
 
 register = template.Library()
 
@@ -101,3 +105,16 @@ def moment(at: datetime | None, shape: str = "full") -> SafeString:
         utc.strftime(_SHAPES["full"]),
         utc.strftime(_SHAPES[shape]),
     )
+
+
+@register.inclusion_tag("parts/form_errors.html")
+def form_errors(form: BaseForm, outcome: str) -> dict[str, Any]:
+    """What is wrong with a form, each with a link to its field; takes the focus. ``outcome``: what did not happen."""
+    return error_summary(errors_of.form_errors(form) if form.is_bound else [], outcome)
+
+
+@register.inclusion_tag("parts/form_errors.html")
+def error_summary(found: list[errors_of.FormError], outcome: str) -> dict[str, Any]:
+    """The same, of problems that no form knows."""
+    count = words.counted(len(found), "thing has", "things have")
+    return {"errors": found, "outcome": f"{outcome}: {count} to be put right"}

@@ -1,5 +1,7 @@
 """Test an endpoint's connection from a worker, and watch what comes of it."""
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -7,7 +9,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from runs import access, endpoint_testing
+from runs import access, endpoint_testing, registry
 from runs.models import Endpoint, Worker
 from runs.presenting.connections import connection_row
 from runs.refusals import Refusal
@@ -23,7 +25,12 @@ def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
     tests = endpoint_testing.last_tests(endpoint)
     may_test = endpoint.active and endpoint_testing.may_test(request.user)
     workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
-    context = {"endpoint": endpoint, "tests": [connection_row(test) for test in tests], "workers": workers}
+    context = {
+        "endpoint": endpoint,
+        "tests": [connection_row(test) for test in tests],
+        "workers": workers,
+        "chosen": request.GET.get("worker", ""),
+    }
     inner = render_to_string("runs/endpoint.html#connection", context, request)
     address = reverse("endpoint_connection", args=[endpoint.name, endpoint.version])
     every_s = _EVERY_S if any(test.live for test in tests) else 0
@@ -39,11 +46,12 @@ def panel(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @require_POST
 def test(request: HttpRequest, name: str, version: int) -> HttpResponse:
     endpoint = access.endpoint_or_404(request.user, name, version)
-    worker = access.worker_or_404(request.user, request.POST.get("worker", ""))
+    place, chosen = reverse("endpoint", args=[name, version]), request.POST.get("worker", "")
     try:
+        worker = registry.find_worker(chosen)
         _, new = endpoint_testing.request_test(user=request.user, endpoint=endpoint, worker=worker)
     except Refusal as error:
         messages.warning(request, error.sentence, "attention")
-    else:
-        messages.info(request, (_ASKED if new else _OPEN).format(worker=worker.name))
-    return redirect(f"{reverse('endpoint', args=[name, version])}#connection")
+        return redirect(f"{place}?{urlencode({'worker': chosen})}")  # what was chosen stays chosen
+    messages.info(request, (_ASKED if new else _OPEN).format(worker=worker.name))
+    return redirect(f"{place}#connection")

@@ -4,12 +4,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from benchsite.form_errors import FormError
 from runs import access, starting
 from runs.documents.specs import Difference
 from runs.forms import RunForm
@@ -17,7 +17,7 @@ from runs.models import Endpoint, Preview, Run
 from runs.presenting import specs
 from runs.presenting.preview_page import preview_page as present
 from runs.preview import make_preview
-from runs.refusals import BadInput, Changed, NoSuchPreview, Refusal
+from runs.refusals import BadInput, Changed, NoSuchPreview, NotAccepted, Refusal
 
 _CONFLICT = 409
 
@@ -30,7 +30,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
         try:
             preview = make_preview(user=request.user, choice=form.choice)
         except BadInput as error:
-            form.add_error(None, ValidationError(f"{error.sentence} {error.detail}".strip(), code=error.code))
+            form.refuse(error)
         else:
             return redirect("preview", key=preview.pk)
     return render(request, "runs/run_new.html", {"form": form})
@@ -66,6 +66,8 @@ def confirm(request: HttpRequest, key: UUID) -> HttpResponse:
         raise Http404(error.sentence) from error
     except Changed as error:
         return _page(request, preview, refusal=error, differences=error.differences)
+    except NotAccepted as error:
+        return _page(request, preview, refusal=error, missing=error.names)
     except Refusal as error:
         return _page(request, preview, refusal=error)
     if preview.consumed_by_id is not None:
@@ -88,16 +90,23 @@ def _page(
     *,
     refusal: Refusal | None = None,
     differences: list[Difference] | None = None,
+    missing: list[str] | None = None,
 ) -> HttpResponse:
     spec = specs.read(preview.spec)
+    page = present(preview, timezone.now(), accepted=request.POST.getlist("accept"), missing=missing or [])
     context = {
         "preview": preview,
-        "page": present(preview, timezone.now()),
+        "page": page,
         "pins": specs.pins(spec, _review(preview)) if spec else [],
         "limits": specs.limits(spec) if spec else [],
         "token": starting.token_of(preview),
         "refusal": refusal,
         "differences": differences or [],
+        "unaccepted": [
+            FormError(accept.anchor, f"I accept that {accept.agreed}", "Tick this box to start the run.", refusal.code)
+            for accept in page.accepts
+            if accept.missed and refusal
+        ],
         "now": timezone.now(),
     }
     return render(request, "runs/preview.html", context, status=_CONFLICT if refusal else 200)

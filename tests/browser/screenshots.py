@@ -12,11 +12,21 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 WIDTHS = {"desktop": 1440, "phone": 390}
 SCHEMES = ("light", "dark")
+# Forms whose answers are refused: address, and what is answered by a field's name.
+REFUSED = {
+    "new-refused": ("/runs/new/", {"max_steps": "9999", "max_trial_seconds": "7"}),
+    "password-refused": ("/account/password/", {"old_password": "wrong", "new_password1": "a", "new_password2": "b"}),
+    "admin-endpoint-refused": (
+        "/admin/runs/endpoint/add/",
+        {"name": "serving-c", "base_url": "http://127.0.0.1:8000/v1?key=1", "model": "two words"},
+    ),
+}
 PRINTED = ("run-error", "trial-error", "preview", "compare", "evidence")
 
 
@@ -40,6 +50,7 @@ def _fill() -> dict[str, str]:
     from django.core.management import call_command
 
     from runs import preview
+    from runs.models import Worker
     from tests.browser.conftest import admin_paths, paths
     from tests.pages import factories
 
@@ -48,7 +59,11 @@ def _fill() -> dict[str, str]:
     made = preview.make_preview(user=site.admin, choice=site.choice)
     site.worker.image_locks.filter(role="verifier").update(current=False)
     blocked = preview.make_preview(user=site.admin, choice=site.choice)
-    found = {"preview": f"/runs/previews/{made.pk.hex}/", "preview-blocked": f"/runs/previews/{blocked.pk.hex}/"}
+    mistaken = Worker.objects.create(name="wroker-1")
+    unreported = preview.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
+    previews = {"preview": made, "preview-blocked": blocked, "preview-unreported": unreported}
+    found = {name: f"/runs/previews/{one.pk.hex}/" for name, one in previews.items()}
+    found |= {"worker-mistaken": "/workers/wroker-1/", "worker-remove": "/workers/wroker-1/remove/"}
     return paths(site) | found | admin_paths(site)
 
 
@@ -113,10 +128,23 @@ def _take(url: str, pages: dict[str, str], folder: Path) -> int:
                     page.goto(path)
                     page.screenshot(path=folder / f"{name}-{device}-{scheme}.png", full_page=True)
                     taken += 1
+                for name, (path, answers) in REFUSED.items():
+                    page.goto(path)
+                    send(page, answers)
+                    page.screenshot(path=folder / f"{name}-{device}-{scheme}.png", full_page=True)
+                    taken += 1
                 context.close()
         taken += _print(browser, url, pages, folder)
         browser.close()
     return taken
+
+
+def send(page: Any, answers: dict[str, str]) -> None:
+    """Answer a form of the page that is open, and send it as a person would."""
+    for name, text in answers.items():
+        page.fill(f"main [name={name}]", text)
+    with page.expect_navigation():
+        page.press(f"main [name={next(iter(answers))}]", "Enter")
 
 
 def _print(browser: Any, url: str, pages: dict[str, str], folder: Path) -> int:

@@ -125,6 +125,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
+FORMAT_MODULE_PATH = "benchsite.formats"
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA / "static"

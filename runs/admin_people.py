@@ -6,6 +6,7 @@ from elsewhere, is a superuser's to change. Every change leaves an audit entry.
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
@@ -18,6 +19,7 @@ from runs import access, audit
 from runs.admin_read_only import ReadOnly
 from runs.models import AuditKind
 
+_ROLES_HELP = "What this person may do on the site; several add up. Entering the admin takes the staff status too."
 _BEYOND = ("is_superuser", "user_permissions")
 
 
@@ -26,6 +28,8 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
     list_filter = ("is_active", "is_staff", "groups")
     show_full_result_count = False
     list_per_page = 50
+    filter_horizontal = ("user_permissions",)
+    readonly_fields = ("last_login", "date_joined")  # the site writes them
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("groups")
@@ -46,8 +50,10 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """A group that is no role cannot be chosen, nor posted."""
-        if db_field.name == "groups" and not _superuser(request):
-            kwargs["queryset"] = Group.objects.filter(name__in=[role.value for role in access.Role])
+        if db_field.name == "groups":
+            kwargs |= {"widget": forms.CheckboxSelectMultiple, "label": "Roles", "help_text": _ROLES_HELP}
+            if not _superuser(request):
+                kwargs["queryset"] = Group.objects.filter(name__in=[role.value for role in access.Role])
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

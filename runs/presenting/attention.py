@@ -34,7 +34,7 @@ def left_behind(run: "Run", left: int) -> Note:
         f"Run {run.key[:8]} left {what} on {run.worker.name}",
         f"{words.counted(run.cleanup_attempts, 'attempt')} so far; a retry runs nothing again",
         reverse("run", args=[run.key]) + "#owned",
-        "Look",
+        "Cleanup",
     )
 
 

@@ -56,6 +56,12 @@ def floor(spec: dict[str, Any]) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def storage_bytes(spec: dict[str, Any]) -> int | None:
+    """What an agent may write, in all of its sized file systems; None when the spec does not say."""
+    sizes = get(spec, "limits.agent.tmpfs")
+    return sum(size for size in sizes.values() if isinstance(size, int)) or None if isinstance(sizes, dict) else None
+
+
 def run_limit_s(spec: dict[str, Any]) -> float | None:
     value = get(spec, "limits.run_s")
     return float(value) if isinstance(value, int | float) else None
@@ -122,7 +128,7 @@ def limits(spec: dict[str, Any]) -> list[Fact]:
     values = get(spec, "limits") or {}
     controls = get(spec, "controls") or {}
     agent = values.get("agent") or {}
-    storage = sum(value for value in (agent.get("tmpfs") or {}).values() if isinstance(value, int))
+    storage = storage_bytes(spec)
     return [
         Fact("Whole run", _seconds(values.get("run_s")), note="the worker's clock"),
         Fact(
@@ -146,7 +152,7 @@ def limits(spec: dict[str, Any]) -> list[Fact]:
         Fact("CPU", _plain(agent.get("cpus")), note="the engine"),
         Fact("Memory", words.size(agent.get("memory_bytes")), note="the engine"),
         Fact("Processes", _plain(agent.get("pids")), note="the engine"),
-        Fact("Writable storage", words.size(storage or None), "in memory", "the engine, sized tmpfs"),
+        Fact("Writable storage", words.size(storage), "in memory", "the engine, sized tmpfs"),
     ]
 
 

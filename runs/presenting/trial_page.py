@@ -252,7 +252,7 @@ def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reac
         LimitRow("Tokens in / out", trials.tokens(trial), "", None, False, "as the gateway counted them"),
         _counter("Memory", "oom_kills", counters, known, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
         _counter("Processes", "pids_limit_hits", counters, known, str(specs.get(spec, "limits.agent.pids"))),
-        _counter("Writable storage", "tmpfs_full", counters, known, "sized tmpfs"),
+        _counter("Writable storage", "tmpfs_full", counters, known, words.size(specs.storage_bytes(spec))),
         LimitRow(
             "Cost",
             trials.cost(trial) or words.NOT_REPORTED,

@@ -440,16 +440,22 @@ def _log(run: Run, kind: str) -> None:
         (1, "engine", "preflight: 16 checks hold"),
         (2, "engine", "two networks and the gateway created"),
         (4, "probe", "7 of 7 addresses unreachable, the gateway answers"),
-        (6, "engine", "trial 1 config-merge: agent container started in 0.16 s"),
+        (6, "engine", "trial 1 ledger-totals: agent container started in 0.16 s"),
         (7, "harness", "mini-swe-agent 2.4.6 found in the image, nothing installed"),
         (9, "gateway", "POST /v1/chat/completions 200, 2,914 in, 188 out, 1.9 s"),
         (31, "harness", "step 9, output of python3 merge.py --check"),
-        (50, "engine", "trial 1 config-merge: verifier ended with exit code 0, reward 1"),
+        (50, "engine", "trial 1 ledger-totals: verifier ended with exit code 0, reward 1"),
     ]
+    if kind == "broken":
+        lines = [
+            *lines[:3],
+            (5, "probe", "an address beyond the gateway answered"),
+            (27, "cleanup", "4 of 4 resources gone"),
+        ]
     if kind == "error":
         lines.append((220, "engine", "trial 3 file-tree: reward.json holds a boolean, grading.reward_boolean"))
         lines.append((232, "cleanup", "gateway: removal answered 409, outcome unknown"))
-        lines.append((291, "cleanup", "9 of 10 resources gone"))
+        lines.append((291, "cleanup", "8 of 10 resources gone"))
     for seq, (after, source, text) in enumerate(lines):
         LogLine.objects.create(
             run=run, seq=seq, at=start + timedelta(seconds=after), source=source, text=text, size=len(text)

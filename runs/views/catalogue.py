@@ -57,7 +57,7 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "credential": _credential(found.record),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
-        "live": connection(request, found).placed,
+        "live": connection(request, found).placed(request),
         "used": Run.objects.filter(endpoint=found).count(),
         "may_start": access.may(request.user, access.START) and found.active,
     }

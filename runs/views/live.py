@@ -7,7 +7,7 @@ may see the same.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,33 +24,30 @@ _PART = '<div id="panel-{0}" data-panel="{0}"{1}>{2}</div>'
 _INTO_ITS_PLACE = mark_safe(' hx-swap-oob="true"')
 _QUANTUM_S = 5
 _REMEMBERED_S = 1.0
-# A form's token differs in every answer; what is shown does not.
+# A form's token is its reader's own and differs in every answer; what is shown does not.
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
+_NO_TOKEN = 'name="csrfmiddlewaretoken" value=""'
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``inner`` is the finished content of the part ``name``, ``tag`` identifies it."""
+    """``inner`` is the finished content of the part ``name``, its forms without a token; ``tag`` identifies it."""
 
     name: str
     inner: SafeString
     tag: str
 
-    @property
-    def placed(self) -> SafeString:
-        """The part as it stands in its page."""
-        return format_html(_PART, self.name, "", self.inner)
-
-    @property
-    def sent(self) -> SafeString:
-        """The part as an answer brings it to a page that has an older one."""
-        return format_html(_PART, self.name, _INTO_ITS_PLACE, self.inner)
+    def html(self, request: HttpRequest, where: str = "") -> SafeString:
+        """The part for this reader, with the token of their own in its forms."""
+        inner: str = self.inner
+        if _NO_TOKEN in inner:
+            inner = inner.replace(_NO_TOKEN, f'name="csrfmiddlewaretoken" value="{get_token(request)}"')
+        return format_html(_PART, self.name, where, mark_safe(inner))
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The parts of a page that ask ``address`` for themselves every ``every_s`` seconds; 0 when nothing changes any
-    more."""
+    """The parts of a page that asks ``address`` for them every ``every_s`` seconds; 0 when nothing changes any more."""
 
     parts: tuple[Part, ...]
     address: str
@@ -62,54 +59,48 @@ class Live:
         return f'"{".".join([*(part.tag for part in self.parts), str(self.every_s)])}"'
 
     @property
-    def placed(self) -> dict[str, SafeString]:
-        """Each part by its name, and the ``poller`` of them all."""
-        return {"poller": self.poller} | {part.name: part.placed for part in self.parts}
-
-    @property
     def poller(self) -> SafeString:
         """What asks; an empty place once nothing changes any more."""
         asks = format_html(_ASKS, self.address, self.every_s, escapejs(self.tag)) if self.every_s else ""
         return format_html('<div id="poller" hidden{}></div>', asks)
 
-    def since(self, known: str) -> SafeString:
-        """The parts whose tags are not among the ``known`` ones, and the poller that has them all."""
+    def placed(self, request: HttpRequest) -> dict[str, SafeString]:
+        """Each part by its name as it stands in the page, and the ``poller`` of them all."""
+        return {"poller": self.poller} | {part.name: part.html(request) for part in self.parts}
+
+    def news(self, request: HttpRequest, known: str) -> SafeString:
+        """The poller that has them all, and the parts whose tags are not among the ``known`` ones."""
         tags = frozenset(known.strip('"').split("."))
-        news = [part.sent for part in self.parts if part.tag not in tags]
-        return mark_safe("\n".join([self.poller, *news]))
+        changed = [part.html(request, _INTO_ITS_PLACE) for part in self.parts if part.tag not in tags]
+        return mark_safe("\n".join([self.poller, *changed]))
 
 
 def part(name: str, inner: SafeString) -> Part:
     """The part ``name`` with the tag of what it shows."""
-    content = f"{name} {_TOKEN.sub('', inner)}".encode("utf-8", "replace")
-    return Part(name, inner, hashlib.sha256(content).hexdigest()[:24])
+    content = _TOKEN.sub(_NO_TOKEN, inner)
+    tag = hashlib.sha256(f"{name} {content}".encode("utf-8", "replace")).hexdigest()[:24]
+    return Part(name, mark_safe(content), tag)
 
 
-def remembered(request: HttpRequest, make: Callable[[], Live]) -> Live:
-    """What is at this address as it was made less than a second ago for somebody of the same permissions."""
+def remembered(request: HttpRequest, make: Callable[[], Live], *, state: str = "") -> Live:
+    """What is at this address as it was made less than a second ago for somebody of the same permissions.
+
+    With a ``state``, only what was made of the same one: a page must show what its reader has just done.
+    """
     seen = [str(access.may(request.user, permission)) for permission in access.SEEN_IN_PANELS]
-    name = f"live-{hashlib.sha256('\n'.join([request.get_full_path(), *seen]).encode()).hexdigest()}"
-    if (known := cache.get(name)) is not None:
-        parts, address, every_s = known
-        return Live(tuple(_for_this_reader(request, parts)), address, every_s)
-    live = make()
-    plain = [(part.name, str(part.inner), part.tag) for part in live.parts]
-    cache.set(name, (plain, live.address, live.every_s), _REMEMBERED_S)
-    return live
-
-
-def _for_this_reader(request: HttpRequest, parts: Iterable[tuple[str, str, str]]) -> Iterable[Part]:
-    """The parts with this reader's own token in their forms."""
-    for name, inner, tag in parts:
-        if _TOKEN.search(inner):
-            inner = _TOKEN.sub(f'name="csrfmiddlewaretoken" value="{get_token(request)}"', inner)
-        yield Part(name, mark_safe(inner), tag)
+    asked = "\n".join([request.get_full_path(), state, *seen])
+    name = f"live-{hashlib.sha256(asked.encode()).hexdigest()}"
+    known: Live | None = cache.get(name)
+    if known is None:
+        known = make()
+        cache.set(name, known, _REMEMBERED_S)
+    return known
 
 
 def answered(request: HttpRequest, live: Live) -> HttpResponse:
     """What changed since the tags that the reader has, or 304 when nothing did."""
     known = request.headers.get("If-None-Match", "")
-    response = HttpResponse(status=304) if known == live.tag else HttpResponse(live.since(known))
+    response = HttpResponse(status=304) if known == live.tag else HttpResponse(live.news(request, known))
     response["ETag"] = live.tag
     response["Cache-Control"] = "private, no-store"
     return response

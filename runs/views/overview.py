@@ -40,7 +40,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     runs = _shown()
     context: dict[str, Any] = {
         "now": now,
-        "live": _live(request, workers).placed,
+        "live": _live(request, workers).placed(request),
         "models": [(row, history(row)) for row in models_table.model_rows(runs)],
         "recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
         "workers": [worker_row(worker, now) for worker in workers],

@@ -11,16 +11,19 @@ from runs import access
 from runs.models import Run
 from runs.presenting import specs
 from runs.views import run_panels
-from runs.views.live import answered, remembered
+from runs.views.live import Live, answered, remembered
 
 
 @require_safe
 def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
     run = access.run_or_404(request.user, key)
+    last = run_panels.acts(run)
+    state = f"{run.updated_at} {last[0].pk if last else ''}"  # changes with whatever a person does to a run
+    live = remembered(request, lambda: run_panels.live(request, run, last), state=state)
     context: dict[str, Any] = {
         "short": run.key[:8],
         "terminal": run.terminal,
-        "live": run_panels.live(request, run).placed,
+        "live": live.placed(request),
         "pins": specs.pins(specs.read(run.spec), _review(run)),
         "spec_sha256": f"sha256:{run.spec_sha256}",
     }
@@ -31,8 +34,11 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
 def run_live(request: HttpRequest, key: UUID) -> HttpResponse:
     """The parts of the page that changed since the reader's; 304 for none, and no more asking once all is settled."""
     access.require(request.user, access.VIEW)
-    made = remembered(request, lambda: run_panels.live(request, access.run_or_404(request.user, key)))
-    return answered(request, made)
+    return answered(request, remembered(request, lambda: _made(request, access.run_or_404(request.user, key))))
+
+
+def _made(request: HttpRequest, run: Run) -> Live:
+    return run_panels.live(request, run, run_panels.acts(run))
 
 
 def _review(run: Run) -> str:

@@ -4,6 +4,7 @@ The page asks for all of them at once; that of an ended run asks no more, unless
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,67 +15,90 @@ from django.urls import reverse
 from django.utils import timezone
 
 from runs import access, lines, svg
-from runs.models import AuditEntry, AuditKind, Bucket, Cleanup, LogLine, OwnedResource, Run, Stage, Trial
+from runs.models import AuditEntry, AuditKind, Bucket, Cleanup, LogLine, Run, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
 from runs.presenting import owned as ownership
 from runs.presenting import run_head, specs, trials
-from runs.views.live import Live, Part, part, quantised
+from runs.views.live import Live, part, quantised
 
 TRIALS_SHOWN = 50
 _LOG_KEPT = 1000
-_AUDIT_SHOWN = 12
+_ACTS_SHOWN = 12
 _EVERY_S = 2
 
 
-def live(request: HttpRequest, run: Run) -> Live:
-    """All parts of the page of ``run`` for this reader."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the parts of one answer are made of, each thing read once: the trials from ``first`` on, the last acts."""
+
+    request: HttpRequest
+    run: Run
+    acts: list[AuditEntry]
+    first: int
+    trials: list[Trial]
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all trials of the run."""
+        return self.run.count_requested <= TRIALS_SHOWN
+
+    def may(self, permission: str) -> bool:
+        return access.may(self.request.user, permission)
+
+
+def acts(run: Run) -> list[AuditEntry]:
+    """The last acts on ``run``, newest first."""
+    return list(AuditEntry.objects.filter(run_id=run.pk).defer("detail")[:_ACTS_SHOWN])
+
+
+def live(request: HttpRequest, run: Run, last: list[AuditEntry]) -> Live:
+    """All parts of the page of ``run`` for this reader; ``last`` are its last acts."""
     prefetch_related_objects([run], "resources")  # two parts show them
-    retried = _retry_asked_at(run)
-    parts = tuple(_part(request, run, name, retried) for name in NAMES)
+    first, retried = _first_trial(request, run), _retry_asked_at(run, last)
+    shown = Shown(request, run, last, first, list(_window(run, first)))
+    always = {"run": run, "run_key": run.key, "worker": run.worker.name, "retried": retried}
+    parts = tuple(
+        part(name, render_to_string(f"runs/run.html#{name}", {**always, **context(shown)}, request))
+        for name, context in _CONTEXTS.items()
+    )
     address = reverse("run_live", args=[run.key])
     if request.GET:
         address += f"?{request.GET.urlencode()}"
     return Live(parts, address, _EVERY_S if not run.terminal or retried else 0)
 
 
-def _part(request: HttpRequest, run: Run, name: str, retried: datetime | None) -> Part:
-    context = {**_CONTEXTS[name](request, run), "run": run, "run_key": run.key, "retried": retried}
-    return part(name, render_to_string(f"runs/run.html#{name}", context, request))
-
-
-def _retry_asked_at(run: Run) -> datetime | None:
+def _retry_asked_at(run: Run, last: list[AuditEntry]) -> datetime | None:
     """When a cleanup was asked for that has not ended: after the last attempt, of a run that is not clean."""
     if not run.terminal or run.cleanup == Cleanup.CLEAN:
         return None
-    asked = AuditEntry.objects.filter(run_id=run.pk, kind=AuditKind.CLEANUP).values_list("at", flat=True).first()
+    asked = next((entry.at for entry in last if entry.kind == AuditKind.CLEANUP), None)
+    if asked is None and len(last) == _ACTS_SHOWN:
+        earlier = AuditEntry.objects.filter(run_id=run.pk, kind=AuditKind.CLEANUP)
+        asked = earlier.values_list("at", flat=True).first()
     return asked if asked and (run.cleanup_at is None or asked > run.cleanup_at) else None
 
 
-def _head(request: HttpRequest, run: Run) -> dict[str, Any]:
-    return {
-        "head": run_head.head(run, specs.read(run.spec)),
-        "may_start": access.may(request.user, access.START),
-    }
+def _head(shown: Shown) -> dict[str, Any]:
+    return {"head": run_head.head(shown.run, specs.read(shown.run.spec)), "may_start": shown.may(access.START)}
 
 
-def _audit(request: HttpRequest, run: Run) -> dict[str, Any]:
-    if not access.may(request.user, access.READ_PRIVATE):
+def _audit(shown: Shown) -> dict[str, Any]:
+    if not shown.may(access.READ_PRIVATE):
         return {"audit": None}
-    newest = AuditEntry.objects.filter(run_id=run.pk)[:_AUDIT_SHOWN]
-    return {"audit": [run_head.audit_row(entry) for entry in reversed(newest)]}
+    return {"audit": [run_head.audit_row(entry) for entry in reversed(shown.acts)]}
 
 
-def _evidence(_request: HttpRequest, _run: Run) -> dict[str, Any]:
+def _evidence(_shown: Shown) -> dict[str, Any]:
     return {}  # the evidence app's tag finds what it shows
 
 
-def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
-    spec, counts = specs.read(run.spec), banners.counts_of(run, _unjudged(run))
-    rows = list(run.resources.all())
-    owned = ownership.owned(run, rows, private=False)
-    current = _current_trial(run)
+def _verdict(shown: Shown) -> dict[str, Any]:
+    run = shown.run
+    spec, counts = specs.read(run.spec), banners.counts_of(run, _unjudged(shown))
+    owned = ownership.owned(run, list(run.resources.all()), private=False)
+    current = _current_trial(shown)
     situation = banners.Situation(
         counts=counts,
         floor=specs.floor(spec),
@@ -88,41 +112,52 @@ def _verdict(request: HttpRequest, run: Run) -> dict[str, Any]:
         "cells": sums.strip(counts),
         "share": svg.share(sums.shares(counts), sums.aloud(counts)),
         "rates": sums.rates(counts, situation.floor),
-        "gates": sums.gates(counts, situation.floor, _integrity(run), run.cleanup, ownership.in_words(owned)),
+        "gates": sums.gates(counts, situation.floor, _integrity(shown), run.cleanup, ownership.in_words(owned)),
         "stale": banners.is_stale(run, timezone.now()),
         "heartbeat": run.heartbeat_at,
-        "worker": run.worker.name,
     }
 
 
-def _current_trial(run: Run) -> Trial | None:
+def _current_trial(shown: Shown) -> Trial | None:
+    run = shown.run
     if run.stage != Stage.TRIAL or run.stage_trial is None or run.terminal:
         return None
+    if shown.whole:
+        return next((trial for trial in shown.trials if trial.ordinal == run.stage_trial), None)
     return run.trials.only("task_name", "stage").filter(ordinal=run.stage_trial).first()
 
 
-def _unjudged(run: Run) -> int:
-    return run.trials.filter(bucket=None, stage="ended").count() if run.active else 0
+def _unjudged(shown: Shown) -> int:
+    if not shown.run.active:
+        return 0
+    if shown.whole:
+        return sum(trial.bucket is None and trial.stage == "ended" for trial in shown.trials)
+    return shown.run.trials.filter(bucket=None, stage="ended").count()
 
 
-def _integrity(run: Run) -> bool | None:
+def _integrity(shown: Shown) -> bool | None:
+    run = shown.run
     if not run.terminal or not run.count_requested:
         return None
     if run.failure_class == "integrity":
         return False
     # A trial that was evaluated has no failure class (a constraint of the table): most runs need not be searched.
-    unevaluated = run.count_evaluated < run.count_requested
-    if unevaluated and run.trials.filter(failure_class="integrity").exists():
+    if run.count_evaluated < run.count_requested and _has_integrity_failure(shown):
         return False
     return not run.artifacts.filter(state="quarantined").exists()
 
 
-def _trials(request: HttpRequest, run: Run) -> dict[str, Any]:
-    first = _first_trial(request, run)
-    window = _window(run, first)
+def _has_integrity_failure(shown: Shown) -> bool:
+    if shown.whole:
+        return any(trial.failure_class == "integrity" for trial in shown.trials)
+    return shown.run.trials.filter(failure_class="integrity").exists()
+
+
+def _trials(shown: Shown) -> dict[str, Any]:
+    run, first = shown.run, shown.first
     max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
     now = quantised(timezone.now())
-    rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in window]
+    rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in shown.trials]
     longest = _longest(run, rows, now)
     clock = svg.Clock.over(longest)
     stem = reverse("trial", args=[run.key, 0]).removesuffix("0/")
@@ -158,10 +193,11 @@ def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:
     return max(ends, default=60.0)
 
 
-def _log(request: HttpRequest, run: Run) -> dict[str, Any]:
-    if not access.may(request.user, access.READ_PRIVATE):
+def _log(shown: Shown) -> dict[str, Any]:
+    if not shown.may(access.READ_PRIVATE):
         return {"allowed": False}
-    everything = request.GET.get("log") == "all"
+    run = shown.run
+    everything = shown.request.GET.get("log") == "all"
     count = _LOG_KEPT if everything else logs.SHOWN
     newest = list(LogLine.objects.filter(run=run).order_by("-seq")[:count])
     log = logs.log(run, newest, everything=everything)
@@ -174,21 +210,19 @@ def _log(request: HttpRequest, run: Run) -> dict[str, Any]:
     }
 
 
-def _owned(request: HttpRequest, run: Run) -> dict[str, Any]:
-    private = access.may(request.user, access.READ_PRIVATE)
-    rows: list[OwnedResource] = list(run.resources.all())
-    owned = ownership.owned(run, rows, private=private)
+def _owned(shown: Shown) -> dict[str, Any]:
+    run = shown.run
+    owned = ownership.owned(run, list(run.resources.all()), private=shown.may(access.READ_PRIVATE))
     return {
         "owned": owned,
         "cancel": run_head.cancel(run, owned),
-        "may_cancel": access.may(request.user, access.CANCEL),
-        "may_clean": access.may(request.user, access.CLEAN),
-        "worker": run.worker.name,
+        "may_cancel": shown.may(access.CANCEL),
+        "may_clean": shown.may(access.CLEAN),
         "short": run.key[:8],
     }
 
 
-_CONTEXTS: dict[str, Callable[[HttpRequest, Run], dict[str, Any]]] = {
+_CONTEXTS: dict[str, Callable[[Shown], dict[str, Any]]] = {
     "head": _head,
     "verdict": _verdict,
     "trials": _trials,

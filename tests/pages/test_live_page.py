@@ -223,12 +223,28 @@ def test_a_remembered_form_carries_the_readers_own_token(site: Site, browse: Bro
     assert len(tokens) == 2 and tokens[0] != tokens[1]
 
 
-def test_a_page_remembers_nothing_of_a_moment_before_an_act(site: Site, browse: Browser, remembering: None) -> None:
-    run, client = make_run(site, "running"), browse("operator")
-    asked(client, run)
-    opened(client, run)
-    response = client.post(f"/runs/{run.key}/cancel/", follow=True)
-    assert "Cancelling" in response.content.decode()
+@pytest.mark.parametrize(
+    ("kind", "act", "shown"), [("running", "cancel", "Cancelling"), ("error", "cleanup", "was asked again at")]
+)
+def test_a_page_remembers_nothing_of_the_moment_before_an_act(
+    site: Site, browse: Browser, remembering: None, kind: str, act: str, shown: str
+) -> None:
+    run, client = make_run(site, kind), browse("operator")
+    assert shown not in opened(client, run) and shown not in asked(client, run).content.decode()
+    assert shown in client.post(f"/runs/{run.key}/{act}/", follow=True).content.decode()
+
+
+def test_people_who_open_a_page_at_once_share_what_is_made(
+    site: Site, browse: Browser, remembering: None, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    run, client, other = make_run(site, "running"), browse("operator"), browse("other_operator")
+    with time_machine.travel(timezone.now(), tick=False):
+        first = opened(client, run)
+        with django_assert_num_queries(5):  # session, person, permissions, run, its last acts
+            second = opened(other, run)
+    assert poller(second) == poller(first)
+    tokens = [set(re.findall(r'csrfmiddlewaretoken" value="([^"]+)"', text)) for text in (first, second)]
+    assert all(tokens) and not tokens[0] & tokens[1]
 
 
 # --- other pages ---

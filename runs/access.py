@@ -5,11 +5,13 @@ Every view starts with one of ``run_or_404`` and its like; commands and MCP tool
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, Permission, User
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404
 
 from runs.models import Endpoint, Profile, Run, TaskBundle, Trial, Worker
@@ -111,21 +113,27 @@ def require(user: AnyUser, permission: str) -> User:
     return user
 
 
-# Whole documents of what a run refers to: up to a megabyte that no page of a run shows. Loaded when asked for.
-_DOCUMENTS = (
-    "profile__document", "profile__source", "bundle__manifest", "bundle__certification", "endpoint__record",
-    "worker__report",
+# What is shown of the things that a run refers to; the rest, up to a megabyte of documents, is loaded when asked for.
+_OF_RELATED = (
+    "profile__name", "bundle__name", "bundle__revision", "bundle__reviewed_at", "bundle__reviewed_by_name",
+    "endpoint__name", "endpoint__version", "endpoint__model", "endpoint__route", "worker__name",
 )  # fmt: skip
+
+
+@cache
+def _runs() -> "QuerySet[Run]":
+    """Every run with what its page shows. Most pages ask for a run: the question is put together once."""
+    own = [field.name for field in Run._meta.concrete_fields]
+    return Run.objects.select_related("profile", "bundle", "endpoint", "worker").only(*own, *_OF_RELATED).order_by()
 
 
 def run_or_404(user: AnyUser, key: UUID | str, permission: str = VIEW) -> Run:
     """The run ``key`` with what its page shows; 404 when unknown, 403 when the role does not allow it."""
     require(user, permission)
-    related = ("profile", "bundle", "endpoint", "worker")
-    run = Run.objects.select_related(*related).defer(*_DOCUMENTS).filter(pk=_uuid_or_404(key)).first()
-    if run is None:
-        raise Http404("No such run.")
-    return run
+    try:
+        return _runs().get(pk=_uuid_or_404(key))
+    except Run.DoesNotExist:
+        raise Http404("No such run.") from None
 
 
 def trial_or_404(user: AnyUser, key: UUID | str, ordinal: int, permission: str = VIEW) -> Trial:

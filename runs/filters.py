@@ -65,7 +65,7 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
     who = django_filters.ModelChoiceFilter(
         field_name="created_by",
-        queryset=User.objects.order_by("username"),
+        queryset=User.objects.only("username").order_by("username"),
         to_field_name="username",
         empty_label="anyone",
         label="Started by",

@@ -15,13 +15,13 @@ from django.views.decorators.http import require_safe
 
 from benchsite import words
 from runs import access, svg
-from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, RunState, TaskBundle, Worker
+from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, TaskBundle, Worker
 from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import worker_row
 from runs.views.live import Live, answered, part, quantised, remembered
-from runs.views.run_list import listed
+from runs.views.run_list import addresses, listed
 from runs.views.workers import busy_workers
 
 # Whole documents of what a run refers to; its own spec is read.
@@ -75,7 +75,7 @@ def _live(request: HttpRequest, workers: list[Worker]) -> Live:
     context = {
         "notes": _notes(active, workers),
         "running": [_now(run) for run in active],
-        "queued": Run.objects.filter(state=RunState.QUEUED).count(),
+        "queued": sum(worker.waiting for worker in workers),  # type: ignore[attr-defined]
         "may_start": access.may(request.user, access.START),
     }
     inner = render_to_string("runs/overview.html#live", context, request)
@@ -84,12 +84,12 @@ def _live(request: HttpRequest, workers: list[Worker]) -> Live:
 
 def history(row: models_table.ModelRow) -> SafeString:
     """The run-over-run picture of one model."""
-    beats = []
+    beats, address = [], addresses()
     for run in row.runs:
         mark = marks.of_run(run)
         rate = f"{run.count_passed} of {run.count_evaluated} evaluated passed"
         title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
-        beats.append(svg.Beat(mark.kind, reverse("run", args=[run.key]), title))
+        beats.append(svg.Beat(mark.kind, address(run.key), title))
     return svg.history(beats, row.aloud)
 
 

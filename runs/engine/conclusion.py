@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import Error as DatabaseFailed
 
 from benchsite import logs
 from evidence.classify import Classification, classify_trial
@@ -70,8 +71,14 @@ def conclude(
     """
     secrets = secrets or _secrets_of_a_lost_run(run_id)
     folder = RunFolder.of(settings.DATA, run_id)
-    lifecycle.enter_stage(run_id, Stage.INGEST)
     journal = Journal(folder.path)
+    try:
+        lifecycle.enter_stage(run_id, Stage.INGEST)
+    except DatabaseFailed:
+        # Nobody supervises it any more, so nothing goes on; once there is a database again, recovery concludes it.
+        close(journal, "no database")
+        _keep_what_runs_still_hold(folder, journal, gateway)
+        raise
     if not (folder.path / "journal.json").exists() or (not folder.facts.exists() and _recorded_nothing(journal)):
         _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
         return

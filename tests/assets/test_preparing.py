@@ -10,9 +10,10 @@ import pytest
 
 from runs.containers import EngineError
 from runs.engine.assets import AssetError, prepare, preparing
+from runs.engine.assets import harness as harness_module
 from runs.engine.assets import images as images_module
 from runs.engine.assets.folder import AssetFolder
-from runs.engine.assets.harness import HarnessEnvironment, environment_key
+from runs.engine.assets.harness import HarnessEnvironment, environment_key, load_harness
 from runs.engine.assets.interpreters import Interpreter, find_interpreter
 from runs.engine.assets.preparing import harness_state
 from runs.engine.assets.steps import run
@@ -153,3 +154,42 @@ def test_an_environment_for_another_interpreter_is_built_beside_the_old_one(
 ) -> None:
     assert harness_state(folder, interpreter) == "absent"
     assert harness.path.is_dir()
+
+
+class Killed(BaseException):
+    """As kill -9: nothing after it is carried out."""
+
+
+@pytest.mark.parametrize("step", ["install_adapter", "_compile", "tree_manifest", "make_lock"])
+def test_a_prepare_that_was_killed_while_it_replaced_the_adapter_is_begun_anew(
+    step: str,
+    folder: AssetFolder,
+    harness: HarnessEnvironment,
+    interpreter: Interpreter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The environment is neither its old lock's nor the new one's, and nobody tampered with it."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    for name in ("_compile", "check_wheels"):
+        monkeypatch.setattr(harness_module, name, lambda *_: [])
+    monkeypatch.setattr(harness_module, "environment_key", lambda _: harness.path.name)
+    monkeypatch.setattr(harness_module, step, killed)
+    with pytest.raises(Killed):
+        harness_module.replace_adapter(folder, interpreter, silent)
+    assert harness_state(folder, interpreter) == "absent"
+
+
+def test_the_environment_of_another_interpreter_stays_locked_while_a_new_one_is_built(
+    folder: AssetFolder, harness: HarnessEnvironment, interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(harness_module, "harness_wheels", lambda *_: folder.root)
+    monkeypatch.setattr(harness_module, "check_wheels", killed)
+    with pytest.raises(Killed):
+        harness_module.build_harness(folder, interpreter, Path("pip"), silent)
+    assert load_harness(folder).path == harness.path

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
 from runs import lifecycle
 from runs.containers import CleanupReport, EngineError
@@ -238,6 +239,22 @@ def test_facts_that_cannot_be_written_now_keep_nothing_alive(ending: Ending, tmp
     conclude(run.key, interrupted=True)
     ended = again(run)
     assert (ended.state, ended.verdict, ended.count_passed) == (RunState.INTERRUPTED, Verdict.ERROR, 3)
+
+
+@pytest.mark.parametrize("error", [OperationalError("database or disk is full"), InterfaceError("closed")])
+def test_without_a_database_what_runs_is_stopped_all_the_same(ending: Ending, tmp_path: Path, error: Exception) -> None:
+    """A data folder that became read-only, or a database that stays away: recovery concludes the run later."""
+    run = active(passing_run(), tmp_path)
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(type(error)):
+        patch.setattr(conclusion.lifecycle, "enter_stage", failing)
+        conclude(run.key, gateway=Gateway(ending.steps))
+    assert ending.steps == ["fence and stop", "connect", "salvage", "close the gateway"] and not again(run).terminal
+    conclude(run.key, interrupted=True)
+    assert (again(run).state, again(run).verdict) == (RunState.INTERRUPTED, Verdict.ERROR)
 
 
 def _full_disk(*_: Any, **__: Any) -> None:

@@ -1,6 +1,7 @@
 """What a crash left behind on this host is concluded, cleaned or put again; nothing is executed again."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -194,6 +195,28 @@ class TestCleanup:
     def test_a_run_that_is_carried_out_has_no_cleanup_to_retry(self):
         with pytest.raises(lifecycle.NoSuchRun):
             retry_cleanup(claimed_by(me()).key)
+
+
+def test_a_recovery_that_is_killed_leaves_its_run_and_no_lock_to_the_next_one(tmp_path):
+    """A worker that dies in its start-up recovery: the kernel frees the lock, and the run is still there."""
+    marker = tmp_path / "in the middle"
+    child = os.fork()
+    if child == 0:
+        with recovery._one_at_a_time(wait=True):
+            marker.touch()
+            signal.pause()
+        os._exit(1)
+    deadline = time.monotonic() + 20
+    while not marker.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    run = claimed_by(Process())
+    with pytest.raises(RecoveryBusy):
+        recover("local", wait=False)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert recover("local", wait=False).interrupted == [run.key]
+    assert (again(run).state, again(run).verdict) == ("interrupted", "error")
 
 
 def test_one_recovery_runs_at_a_time_on_a_host():

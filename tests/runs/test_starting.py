@@ -1,6 +1,7 @@
 """A confirmation starts exactly one run, of exactly what was shown, or nothing."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import time_machine
@@ -220,3 +221,28 @@ def test_jq11_a_start_that_is_rolled_back_puts_no_job(put):
     assert put == [] and Run.objects.count() == 0 and Preview.objects.get().consumed_by is None
     run = start(site, preview)
     assert [job[0] for job in put] == [run.pk]
+
+
+class Died(BaseException):
+    """As kill -9: nothing after it is carried out."""
+
+
+def test_a_start_that_died_between_its_commit_and_the_queue_is_taken_up_and_never_started_twice(
+    site, monkeypatch, django_capture_on_commit_callbacks
+):
+    """The row is the truth: the worker's timer puts the job, and the same confirmation gives the same run."""
+    preview = make_preview(**site.choice(tasks=["file-tree"]))
+
+    def died(*_, **__):
+        raise Died
+
+    monkeypatch.setattr(queue, "put", died)
+    with pytest.raises(Died), django_capture_on_commit_callbacks(execute=True):
+        start(site, preview)
+    run = Run.objects.get()
+    assert (run.state, run.trials.count()) == ("queued", 1)
+    put, waiting = [], SimpleNamespace(get_job_ids=list)
+    monkeypatch.setattr(queue, "put", lambda run_id, worker: put.append((run_id, worker)))
+    monkeypatch.setattr(queue, "queue_of", lambda worker: waiting)
+    assert queue.put_missing(run.worker.name) == [run.pk] and put == [(run.pk, run.worker.name)]
+    assert start(site, preview) == run and Run.objects.count() == 1

@@ -80,6 +80,7 @@ def build_harness(folder: AssetFolder, interpreter: Interpreter, pip: Path, repo
         report("harness: downloading Harbor and its dependencies")
         fetch_wheels(pip, REQUIREMENTS, wheels)
     path = folder.harness / environment_key(interpreter)
+    _unlock(folder, path)
     shutil.rmtree(path, ignore_errors=True)
     report("harness: installing")
     check_wheels(read_requirements(REQUIREMENTS.read_text()), wheels)
@@ -94,11 +95,23 @@ def replace_adapter(folder: AssetFolder, interpreter: Interpreter, report: Repor
     verified."""
     path = folder.harness / environment_key(interpreter)
     package = _site_packages(path) / "runs"
+    _unlock(folder, path)
     shutil.rmtree(package, ignore_errors=True)
     install_adapter(package)
     _compile(path, package)
     _lock(folder, interpreter, path)
     report("harness: ready")
+
+
+def _unlock(folder: AssetFolder, path: Path) -> None:
+    """Take back the lock of the environment that is changed next: one that was half changed by a prepare that was
+    killed is built anew, and not taken for one that somebody tampered with."""
+    try:
+        locked = read_lock(folder.harness_lock).key
+    except AssetError:
+        return
+    if locked == path.name:
+        folder.harness_lock.unlink()
 
 
 def _lock(folder: AssetFolder, interpreter: Interpreter, path: Path) -> None:

@@ -1,0 +1,60 @@
+"""The disk is full while an agent works: nothing is left, nothing is evaluated, and it is said what it is."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import HANG, Gate
+from tests.engine.looking import look_after
+from tests.engine.site import GateSite, copied_site, wait_until
+
+pytestmark = pytest.mark.harbor_compatibility
+ENDED = "select ended_at from runs_run where id = ?"
+TASK = "config-merge"
+
+
+@pytest.fixture
+def own_disk(gate: Gate) -> Iterator[GateSite]:
+    """A site whose data folder is a file system of its own, just larger than a run needs to begin."""
+    site = copied_site(gate.site)
+    content = {path.name: path.read_bytes() for path in site.data.iterdir()}
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1300m,mode=0700", "gate", str(site.data)], check=True)
+    for name, kept in content.items():
+        (site.data / name).write_bytes(kept)
+    try:
+        yield site
+    finally:
+        (site.data / "filler").unlink(missing_ok=True)
+        site.stop_queue()
+        subprocess.run(["umount", "-l", str(site.data)], check=True)
+        shutil.rmtree(site.data)
+
+
+def fill(data: Path) -> None:
+    """To the last byte: large pieces first."""
+    for piece in (1024 * 1024, 4096, 1):
+        with (data / "filler").open("ab", buffering=0) as filler, suppress(OSError):
+            while filler.write(bytes(piece)):
+                pass
+
+
+def test_a_disk_that_fills_up_during_a_run(own_disk: GateSite, gate: Gate) -> None:
+    gate.stage.heard.pop((HANG, TASK), None)
+    with own_disk.worker():
+        run = own_disk.start(HANG, TASK)
+        wait_until(lambda: (HANG, TASK) in gate.stage.heard or own_disk.value(ENDED, run))
+        fill(own_disk.data)
+        refused = own_disk.manage("cancel", run)
+        assert refused.code == 4 and "disk" in refused.err and "Traceback" not in refused.err
+        assert own_disk.value(ENDED, run) is None
+        (own_disk.data / "filler").unlink()
+        own_disk.done("cancel", run)
+        document = own_disk.ended(run)
+    after = look_after(own_disk, run)
+    assert after.containers_left == after.networks_left == []
+    assert (document["verdict"], document["cleanup"]) == ("cancelled", "clean")
+    assert document["counts"]["evaluated"] == 0

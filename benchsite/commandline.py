@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,6 +18,10 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import ManagementUtility, get_commands
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale without a character shows its number
+
     class Utility(ManagementUtility):
         def fetch_command(self, subcommand: str) -> Any:
             """Django would exit with 1 for an unknown one, which means evaluated and failed."""
@@ -27,6 +32,9 @@ def main() -> None:
     name = Path(sys.argv[0]).name
     try:
         Utility(["benchsite" if name == "__main__.py" else name, *sys.argv[1:]]).execute()
+    except BrokenPipeError:  # whoever read it has gone; Django's own commands let it through
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(4)  # Exit.ERROR
     except ImproperlyConfigured as error:  # a setting is wrong; its sentence says which
         _refuse("command.settings", str(error))
     except ModuleNotFoundError as error:

@@ -21,7 +21,6 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from runs.access import Role
@@ -29,6 +28,7 @@ from runs.disk import disk_trouble
 from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
 from runs.management.inert import inert
+from runs.management.tables import show_table
 from runs.models import Cleanup, Run, Verdict
 from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
 
@@ -113,12 +113,7 @@ class Printer:
             for row in cells:
                 self.out.write("\t".join(row) + "\n")
             return
-        table = Table(box=None, pad_edge=False)
-        for heading in headings:
-            table.add_column(heading, overflow="fold")
-        for row in cells:
-            table.add_row(*[Text(cell) for cell in row])
-        Console(file=self.out, highlight=False, markup=False).print(table)
+        show_table(Console(file=self.out, highlight=False, markup=False), headings, cells)
 
     def json(self, schema: str, document: dict[str, Any]) -> None:
         """The command's one JSON document; nothing without ``--json``."""
@@ -227,7 +222,8 @@ class SiteCommand(BaseCommand):
     def _without_tables(self, error: Exception) -> Exit:
         """A database that was never migrated, or cannot be reached, is no reason for a traceback."""
         sentence = "The database cannot be used. Is it running, is its disk full, and did you run manage.py migrate?"
-        self.output.error("database.unusable", f"{sentence} ({error})", Exit.ERROR, {})
+        said = " ".join(str(error).split())  # a server's words come in several lines
+        self.output.error("database.unusable", f"{sentence} ({said})", Exit.ERROR, {})
         return Exit.ERROR
 
     def _unexpected(self, error: Exception) -> Exit:

@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.PRODUCTION:
-            raise CommandError("A production site has no one-time login; use manage.py createsuperuser.")
+            raise CommandError("A production site has no one-time login; use manage.py createsuperuser.", returncode=2)
         user, made = User.objects.get_or_create(username="demo", defaults={"is_staff": True, "is_superuser": True})
         if made:
             user.set_unusable_password()

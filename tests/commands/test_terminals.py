@@ -1,0 +1,67 @@
+"""Whatever terminal, pipe or locale there is, a command says the same and breaks off nothing (issue 7.1)."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from runs.management.tables import show_table
+
+ROOT = Path(__file__).parents[2]
+HEADINGS = ("run", "state", "endpoint")
+ROWS = [["0f3a9c21", "finished", "http://model.example:8000/v1"], ["77aa12cd", "queued", "http://x/v1"]]
+
+
+def shown(width: int) -> str:
+    out = io.StringIO()
+    show_table(Console(file=out, width=width, highlight=False, markup=False), HEADINGS, ROWS)
+    return out.getvalue()
+
+
+def test_a_table_that_fits_has_a_line_for_each_row() -> None:
+    lines = shown(60).splitlines()
+    assert lines[0].split() == list(HEADINGS) and lines[1].split() == ROWS[0] and len(lines) == 3
+
+
+@pytest.mark.parametrize("width", [10, 40])
+def test_in_a_narrow_terminal_no_word_is_broken(width: int) -> None:
+    assert shown(width) == (
+        "run: 0f3a9c21\nstate: finished\nendpoint: http://model.example:8000/v1\n\n"
+        "run: 77aa12cd\nstate: queued\nendpoint: http://x/v1\n\n"
+    )
+
+
+def manage(*words: str, data: Path, **variables: str) -> "subprocess.Popen[bytes]":
+    env = {**os.environ, "BENCHSITE_DATA": str(data), **variables}
+    env.pop("DJANGO_SETTINGS_MODULE", None)
+    command = [sys.executable, str(ROOT / "manage.py"), *words]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["bundle", "verify"], ["mcp", "--schema"]])
+def test_a_reader_that_goes_gets_no_traceback_and_no_verdict(words: list[str], tmp_path: Path) -> None:
+    with manage(*words, data=tmp_path) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()  # before anything was written
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (4, b"")
+
+
+def test_a_locale_without_a_character_shows_its_number(tmp_path: Path) -> None:
+    with manage("status", "größer…", data=tmp_path, PYTHONIOENCODING="ascii") as process:
+        out, errors = process.communicate()
+    assert process.returncode in (2, 4) and b"Traceback" not in errors
+    with manage("nönesuch", "--json", data=tmp_path, PYTHONIOENCODING="ascii") as process:
+        out, errors = process.communicate()
+    assert process.returncode == 2 and b"n\\xf6nesuch" in errors and b"\\u00f6" in out
+
+
+def test_what_a_database_says_is_one_sentence(tmp_path: Path) -> None:
+    url = "postgresql://u:p@127.0.0.1:1/x"
+    with manage("status", data=tmp_path, DATABASE_URL=url) as process:
+        out, errors = process.communicate()
+    assert (process.returncode, out) == (4, b"") and errors.count(b"\n") == 1 and rb"\x0a" not in errors

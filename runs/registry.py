@@ -140,7 +140,8 @@ def find_worker(name: str) -> Worker:
     found = _named(Worker.objects.all(), name=name).first()
     if found is None:
         known = Worker.objects.values_list("name", flat=True)
-        raise UnknownName("worker", name, known, "Prepare this host and start it with: manage.py worker.")
+        remedy = "Choose one of those, or prepare this host and start it with: manage.py worker."
+        raise UnknownName("worker", name, known, remedy)
     return found
 
 

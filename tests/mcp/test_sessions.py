@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from anyio import move_on_after
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 
@@ -180,6 +181,48 @@ def test_nothing_but_the_protocol_is_on_stdout(environment):
     logged = [json.loads(line) for line in errors.splitlines()]
     [refused] = [line for line in logged if line["logger"] == "benchsite.mcp.tools"]
     assert (refused["tool"], refused["event"]) == ("status", "refused: input.unknown_run") and refused["request_id"]
+
+
+def test_a_call_that_its_client_gave_up_disturbs_no_later_one(connect):
+    ready_site()
+    olga = connect("olga")
+
+    async def give_up(seconds):
+        with move_on_after(seconds):
+            await olga.client.call_tool("preview", {"endpoint": "scripted"})
+
+    for seconds in (0, 0.001, 0.01, 0.02, 0.05):
+        olga.portal.call(give_up, seconds)
+    shown = olga.ok("preview", endpoint="scripted")
+    assert olga.ok("start", preview=shown["preview"], spec_sha256=shown["spec_sha256"])["state"] == "queued"
+    assert Run.objects.count() == 1
+
+
+def asked(process, number, method, **params):
+    """Send one request as a line, without waiting for its answer."""
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+    process.stdin.flush()
+
+
+def test_a_server_that_is_killed_in_a_start_leaves_one_run_or_none_and_the_same_start_goes_on(connect, environment):
+    ready_site()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    command = [sys.executable, str(ROOT / "manage.py"), "mcp", "--user", "olga"]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        asked(process, 1, "initialize", **hello)
+        assert process.stdout is not None and json.loads(process.stdout.readline())["id"] == 1
+        process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        asked(process, 2, "tools/call", name="preview", arguments={"endpoint": "scripted"})
+        shown = json.loads(process.stdout.readline())["result"]["structuredContent"]
+        confirmed = {"preview": shown["preview"], "spec_sha256": shown["spec_sha256"]}
+        asked(process, 3, "tools/call", name="start", arguments=confirmed)
+        process.kill()
+    assert Run.objects.count() in (0, 1)
+    run = connect("olga").ok("start", **confirmed)
+    assert [row.key for row in Run.objects.all()] == [run["run"]]
+    assert AuditEntry.objects.filter(kind="start").count() == 1
 
 
 @pytest.mark.parametrize(

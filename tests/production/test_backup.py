@@ -3,6 +3,7 @@
 import json
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.production.sites import Site, new_database
+
+PRODUCTION = Path(__file__).parents[2] / "docs/production"
 
 type Make = Callable[[str], Site]
 
@@ -123,6 +126,27 @@ def test_a_damaged_copy_is_refused_before_anything_is_made(
     assert done.returncode != 0 and name in done.stdout + done.stderr
     assert not target.data.exists()
     assert target.ask("select count(*) from pg_tables where schemaname = 'public'") == [(0,)]
+
+
+@pytest.mark.parametrize(("script", "program"), [("backup", "pg_dump"), ("restore", "pg_restore")])
+def test_the_databases_password_stands_in_no_argument_list(script: str, program: str, tmp_path: Path) -> None:
+    """Every account of a machine can read the arguments of its programs."""
+    (tmp_path / "bin").mkdir()
+    said = tmp_path / "said"
+    fake = tmp_path / "bin" / program
+    fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$PGPASSWORD" "$@" >{said}\nexit 1\n')
+    fake.chmod(0o755)
+    copy = tmp_path / "copy"
+    if script == "restore":
+        copy.mkdir()
+        subprocess.run("touch database.dump && sha256sum database.dump >SHA256SUMS", shell=True, cwd=copy, check=True)
+    env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "BENCHSITE_DATA": str(tmp_path / "data")}
+    env |= {"DATABASE_URL": "postgresql://ada:p%40s%25s-1@db.example:5432/bench?sslmode=require"}
+    ended = subprocess.run([str(PRODUCTION / script), str(copy)], env=env, check=False)
+    password, *words = said.read_text().splitlines()
+    assert (ended.returncode, password) == (1, "p@s%s-1")
+    assert any("postgresql://ada@db.example:5432/bench?sslmode=require" in word for word in words)
+    assert not any("p%40s" in word or password in word for word in words)
 
 
 def test_a_backup_never_replaces_another(kept: Kept) -> None:

@@ -102,5 +102,5 @@ def test_health_is_told_without_a_sign_in(served: tuple[dict[str, str], int]) ->
 
 
 def test_no_link_signs_in(served: tuple[dict[str, str], int]) -> None:
-    assert manage(served[0], "demo_login").returncode == 1
+    assert manage(served[0], "demo_login").returncode == 2
     assert Browser(served[1]).ask("GET", "/sign-in/once/MQ/abc-def/").status == 404

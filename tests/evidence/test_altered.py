@@ -103,6 +103,10 @@ def journaled(role: str, **changes: Any) -> Change:
     return lambda run: next(each for each in run.journal["resources"] if each["role"] == role).update(changes)
 
 
+def twice(role: str) -> Change:
+    return lambda run: run.trial.events.append(dict(run.trial.event("opened", role=role)))
+
+
 def other_process(run: RunCase) -> None:
     run.journal["processes"][0]["start_ticks"] += 1
 
@@ -177,6 +181,10 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "the verifier's session as agent": (opened("agent", session_id="task__AbCdEfG__verifier__trial"), IDENTITY),
     "a session of another trial": (opened("agent", session_id="task__OtHeR00__env"), IDENTITY),
     "no session": (opened("verifier", session_id=None), IDENTITY),
+    "an agent container more": (twice("agent"), "integrity.duplicate_trial"),
+    "a verifier container more": (twice("verifier"), "integrity.duplicate_trial"),
+    "another journaled agent image": (journaled("agent", image_id="sha256:" + "0" * 64), IMAGE),
+    "another journaled verifier image": (journaled("verifier", image_id="sha256:" + "0" * 64), IMAGE),
     # What serves the whole run
     "another gateway image": (journaled("gateway", image_id="sha256:" + "0" * 64), IMAGE),
     "another probe image": (journaled("probe", image_id="sha256:" + "0" * 64), IMAGE),
@@ -365,6 +373,22 @@ def test_a_manifest_that_cannot_be_read_is_not_the_confirmed_one(tmp_path: Path)
         assert classify_trial(read_run(folder).trials[0]).code == "integrity.manifest_mismatch"
     (folder / "manifest.json").unlink()
     assert classify_trial(read_run(folder).trials[0]).code == "integrity.manifest_mismatch"
+
+
+def test_a_manifest_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    folder = passing_run(1).write(tmp_path / "run")
+    path = folder / "manifest.json"
+    path.write_bytes(path.read_bytes().ljust(256 * 1024))
+    assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
+
+
+def test_what_was_told_is_read_up_to_a_mebibyte(tmp_path: Path) -> None:
+    folder = passing_run(1).write(tmp_path / "run")
+    path = folder / "trials/1/environment.json"
+    path.write_bytes(path.read_bytes().ljust(1024 * 1024))
+    assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
+    path.write_bytes(path.read_bytes() + b" ")
+    assert classify_trial(read_run(folder).trials[0]).code == TOLD
 
 
 def test_a_task_without_inputs_needs_none_to_be_sent(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 from anyio import move_on_after
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
+from django.db import transaction
 
 from benchsite.mcp.server import tool_schemas
 from runs import lifecycle, queue
-from runs.models import AuditEntry, Run
+from runs.models import AuditEntry, Preview, Run
 from runs.preview import make_preview
 from runs.runlog import Line, append_log
 from tests.mcp.conftest import keep
@@ -22,6 +23,11 @@ from tests.runs.rows import Process, person, run_row
 from tests.runs.sites import ready_site, report
 
 pytestmark = pytest.mark.django_db(transaction=True)
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+OPENING: list[dict[str, Any]] = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
 NAMES = ["cancel", "cleanup", "evidence_list", "evidence_read", "logs", "preview", "start", "status"]
 
 
@@ -148,14 +154,8 @@ def test_unknown_names_are_refused_with_a_code(connect):
 def test_nothing_but_the_protocol_is_on_stdout(environment):
     """Whatever the process logs or a library prints, every line of stdout is a message; it ends with its input."""
     person("olga", "operator")
-    hello: dict[str, Any] = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    }
     messages = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *OPENING,
         {
             "jsonrpc": "2.0",
             "id": 2,
@@ -258,3 +258,36 @@ def test_cancelling_a_run_that_is_carried_out_sets_the_flag(connect):
     assert olga.ok("cancel", run=run.key)["outcome"] == "requested"
     assert olga.ok("cancel", run=run.key)["outcome"] == "already_requested"
     assert lifecycle.cancel_requested_at(run.pk) is not None
+
+
+def test_a_server_that_is_killed_within_a_start_has_started_nothing_or_one_whole_run(environment, connect):
+    """Its act is one transaction: while somebody else writes it waits, and with it dies whatever it had begun."""
+    preview = make_preview(**ready_site().choice(tasks=["file-tree"]))
+    arguments = {"preview": preview.id.hex, "spec_sha256": preview.spec_sha256}
+    user = preview.user.get_username()
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "start", "arguments": arguments}}
+    command = [sys.executable, str(ROOT / "manage.py"), "mcp", "--user", user]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        _say(process, *OPENING)
+        assert json.loads(process.stdout.readline())["id"] == 1
+        with transaction.atomic():
+            Preview.objects.select_for_update().get(pk=preview.pk)
+            _say(process, call)
+            process.kill()
+            process.wait()
+    assert Run.objects.count() == 0 and Preview.objects.get().consumed_by is None
+    started = connect(user).ok("start", **arguments)
+    run = Run.objects.get()
+    assert (started["run"], run.state, run.trials.count()) == (run.key, "queued", 1)
+    assert queue.queue_of("local").job_ids == [run.job_id]
+    assert AuditEntry.objects.filter(kind="start").count() == 1
+
+
+def _say(process: "subprocess.Popen[str]", *messages: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    for message in messages:
+        process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID
 
 import psycopg
@@ -27,6 +27,7 @@ from django.conf import settings
 
 from runs.scripted.scripts import ALIAS_PREFIX, Mode
 from runs.smoke.endpoint import serve
+from tests.benchmarks import processor_time
 from tests.benchmarks.result import Result
 from tests.postgresql import scratch_postgresql
 from tests.production.serving import NAME, Browser, granian, manage, production, queue
@@ -72,6 +73,7 @@ class Seen:
 
 
 def measure() -> Result:
+    _say(f"load before: {processor_time.load()}")
     with tempfile.TemporaryDirectory(prefix="bs-load-") as name, _site(Path(name)) as site:
         alone = _seconds(site.database, _start(site))
         seen, loaded = _under_load(site)
@@ -94,6 +96,12 @@ class Loaded:
     environment: dict[str, str]
     database: str
     port: int
+
+    def computed(self) -> dict[str, float]:
+        """Seconds of processor time so far, by program."""
+        folder = parse_qs(urlsplit(self.database).query)["host"][0]
+        words = {"site": f"--port {self.port}", "PostgreSQL": folder}
+        return {name: processor_time.spent(word) for name, word in words.items()} | {"clients": time.process_time()}
 
 
 @contextmanager
@@ -144,11 +152,14 @@ def _start(site: Loaded) -> str:
 
 def _ended(database: str, run: str) -> float | None:
     """Seconds from a run's claim to its end, which must be a pass; None while it runs. Starts no process."""
-    query = "select verdict, extract(epoch from ended_at - claimed_at) from runs_run where id = %s"
+    query = (
+        "select verdict, extract(epoch from ended_at - claimed_at), failure_code || ' ' || "
+        "(select string_agg(failure_code, ' ') from runs_trial where run_id = runs_run.id) from runs_run where id = %s"
+    )
     with psycopg.connect(database) as connection:
         (row,) = connection.execute(query, (UUID(run),))
     if row[0] not in (None, "passed"):
-        raise RuntimeError(f"run {run} ended {row[0]}")
+        raise RuntimeError(f"run {run} ended {row[0]}: {row[2]}")
     return None if row[0] is None else float(row[1])
 
 
@@ -170,7 +181,7 @@ def _under_load(site: Loaded) -> tuple[Seen, list[float]]:
     threads += [threading.Thread(target=_operate, args=(port, cookies, current, seen, over))]
     for thread in threads:
         thread.start()
-    end, loaded = time.monotonic() + SECONDS, []
+    end, loaded, before = time.monotonic() + SECONDS, [], site.computed()
     try:
         while time.monotonic() < end:
             seconds = _ended(site.database, current[0])
@@ -180,9 +191,11 @@ def _under_load(site: Loaded) -> tuple[Seen, list[float]]:
             loaded.append(seconds)
             current[0] = _start(site)
     finally:
+        took = {name: (after - before[name]) / SECONDS for name, after in site.computed().items()}
         over.set()
         for thread in threads:
             thread.join()
+    _say(f"processors taken: {', '.join(f'{name} {share:.2f}' for name, share in took.items())}")
     return seen, [*loaded, _seconds(site.database, current[0])]
 
 

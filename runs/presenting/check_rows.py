@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchsite import words
-from runs.presenting.workers import LIMIT_WORDS
+from runs.presenting.workers import HARNESS_WITHOUT_NETWORK, LIMIT_WORDS
 
 type _Check = dict[str, Any]
 
 _NAMES = {
-    "limit harness_network": "Harness without network",
+    "limit harness_network": HARNESS_WITHOUT_NETWORK,
     "spec: harness.adapter_sha256": "Harness adapter",
     "spec: harness.agent_version": "Agent's version",
     "spec: harness.lock_sha256": "Harness lock",

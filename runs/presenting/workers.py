@@ -11,6 +11,7 @@ from runs.presenting import marks
 if TYPE_CHECKING:
     from runs.models import Worker
 
+HARNESS_WITHOUT_NETWORK = "Harness without network"
 LIMIT_WORDS = {
     "cpu": "CPU",
     "memory": "Memory without extra swap",
@@ -115,8 +116,9 @@ def read(worker: "Worker") -> dict[str, Any]:
 
 
 def _limits(report: dict[str, Any]) -> list[LimitRow]:
+    """Every limit of the report, and the network of Harbor's own process: a preview asks about both alike."""
     found = report.get("limits") or []
-    return [
+    rows = [
         LimitRow(
             word=LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
             enforced=limit.get("enforced") is True,
@@ -126,15 +128,17 @@ def _limits(report: dict[str, Any]) -> list[LimitRow]:
         for limit in found
         if isinstance(limit, dict)
     ]
+    if rows and isinstance(report.get("network_namespace"), bool):
+        isolated = report["network_namespace"]
+        said = "runs in an empty network namespace" if isolated else "keeps the host's network"
+        rows.append(LimitRow(HARNESS_WITHOUT_NETWORK, isolated, f"Harbor's own process {said}", ""))
+    return rows
 
 
 def _enforces(limits: list[LimitRow], missing: int) -> str:
     if not limits:
         return ""
     return f"{words.counted(missing, 'limit')} not enforced" if missing else "every limit enforced"
-
-
-_NAMESPACE = {"True": "in an empty network namespace", "False": "not possible here"}
 
 
 def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
@@ -152,9 +156,5 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("Storage driver", engine.get("storage_driver")),
         ("CPUs", engine.get("cpus")),
         ("Memory", words.size(memory) if isinstance(memory, int) else None),
-        (
-            "Harbor without network",
-            _NAMESPACE.get(str(report.get("network_namespace"))),
-        ),
     ]
     return [(word, str(value)) for word, value in rows if value not in (None, "")]

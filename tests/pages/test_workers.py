@@ -218,3 +218,11 @@ def test_the_admins_action_leads_to_the_page_that_says_what_goes(site: Site, bro
     response = browse("admin").post("/admin/runs/worker/", chosen)
     assert response["Location"] == REMOVE
     assert Worker.objects.filter(pk=mistaken.pk).exists()
+
+
+def test_what_a_worker_cannot_enforce_is_counted_as_a_preview_counts_it(site: Site, browse: Browser) -> None:
+    asked = preview.make_preview(user=site.operator, choice=site.choice).to_accept
+    client = browse("viewer")
+    assert f"{len(asked)} limits not enforced" in client.get("/workers/").content.decode()
+    text = client.get("/workers/worker-1/").content.decode()
+    assert f"{len(asked)} not enforced" in text and "Harness without network" in text

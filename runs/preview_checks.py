@@ -128,9 +128,10 @@ def _host(worker: Worker) -> Iterator[Check]:
         "The run waits in the queue until the worker is started.", "note",
     )  # fmt: skip
     waiting = Run.objects.filter(worker=worker, state__in=[*ACTIVE_STATES, RunState.QUEUED]).count()
+    before = words.counted(waiting, "run is", "runs are")
     yield check(
         "worker idle", waiting == 0, "worker.busy",
-        f"{waiting} runs are before this one." if waiting else f"Worker {worker.name} is idle.",
+        f"{before} before this one." if waiting else f"Worker {worker.name} is idle.",
         "The run waits for its turn.", "note",
     )  # fmt: skip
 

@@ -146,6 +146,7 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
             found.append(Proof("skipped", "off", word, "not judged: an earlier step decided"))
         elif index == broken:
             title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
+            title += " was reached" if trial.failure_class == "incomplete" else ""
             found.append(Proof("attention", "attention", word, title))
         else:
             detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
@@ -244,12 +245,13 @@ def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reac
     agent_limit, agent_s = _seconds(specs.get(spec, "limits.agent_s")), _seconds(trial.timings.get("agent_s"))
     trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), _seconds(trial.timings.get("total_s"))
     steps, max_steps = trial.steps, specs.get(spec, "controls.max_steps")
-    badges = set(trial.badges)
+    badges, tokens = set(trial.badges), trials.tokens(trial)
+    counted = "the record holds no count" if tokens == words.NOT_REPORTED else "as the gateway counted them"
     return [
         _used("Agent steps", steps, max_steps, words.number, "step_limit_reached" in badges),
         _used("Agent time", agent_s, agent_limit, words.duration, reached == "agent"),
         _used("Whole trial", total_s, trial_limit, words.duration, reached == "trial"),
-        LimitRow("Tokens in / out", trials.tokens(trial), "", None, False, "as the gateway counted them"),
+        LimitRow("Tokens in / out", tokens, "", None, False, counted),
         _counter("Memory", "oom_kills", counters, known, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
         _counter("Processes", "pids_limit_hits", counters, known, str(specs.get(spec, "limits.agent.pids"))),
         _counter("Writable storage", "tmpfs_full", counters, known, words.size(specs.storage_bytes(spec))),

@@ -6,7 +6,7 @@ from runs import preview
 from runs.models import Preview, Worker
 from runs.presenting.check_rows import check_rows, check_word
 from tests.pages.conftest import Browser
-from tests.pages.factories import Site
+from tests.pages.factories import Site, make_run
 from tests.pages.test_previews import page
 from tests.pages.test_run_page import plain
 
@@ -93,3 +93,9 @@ def test_one_missing_image_keeps_its_own_row(site: Site) -> None:
 def test_no_name_of_a_check_is_a_path(site: Site) -> None:
     assert check_word("spec: worker.capability_sha256") == "Worker's capabilities"
     assert check_word("worker cpus") == "Worker's CPUs"
+
+
+def test_one_run_before_this_one_is_one(site: Site) -> None:
+    make_run(site, "queued")
+    checks = preview.make_preview(user=site.operator, choice=site.choice).checks
+    assert [check["detail"] for check in checks if check["name"] == "worker idle"] == ["1 run is before this one."]

@@ -278,7 +278,7 @@ def test_later_steps_are_not_judged_once_one_decided(site: Site, browse: Browser
     steps = dict(
         re.findall(r'<li class="(?:attention|off|)">.*?<b>([^<]+)</b><small>([^<]+)', html.split('class="proof"')[1])
     )
-    assert steps["Within its time"] == "The agent time limit"
+    assert steps["Within its time"] == "The agent time limit was reached"
     assert steps["Model answered"].startswith("not judged")
     assert "5 min reached" in plain(html)
 
@@ -298,3 +298,11 @@ def test_a_reward_after_the_limit_is_shown_and_not_counted(site: Site, browse: B
     text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
     assert "1, kept and not counted" in text
     assert "after a time limit" in text
+
+
+def test_a_trial_that_ran_into_its_limit_says_so_at_the_step_and_beside_it_what_it_may_write(site: Site) -> None:
+    run = make_run(site, "incomplete")
+    text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
+    assert "Within its time The agent time limit was reached" in text
+    assert "Writable storage never reached limit 328 MiB" in text
+    assert "Tokens in / out not reported the record holds no count" in text

@@ -53,6 +53,11 @@ class SignInForm(AuthenticationForm):
 class StaffSignInForm(SignInForm, AdminAuthenticationForm):
     """The admin's own door, with the same bound: it takes staff only."""
 
+    error_messages = {
+        **SignInForm.error_messages,
+        "invalid_login": "Name and password do not belong together, or this account is not for the admin.",
+    }
+
 
 class SignIn(auth_views.LoginView):
     authentication_form = SignInForm

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models import Endpoint, Preview, TaskBundle, Worker
 from tests.pages.conftest import Browser
-from tests.pages.factories import Site, draft_bundle
+from tests.pages.factories import PASSWORD, Site, draft_bundle
 from tests.pages.test_previews import choose, confirm, page, preview_of
 from tests.pages.test_reviews import ENDPOINT
 from tests.pages.test_run_page import plain
@@ -142,6 +142,13 @@ def test_a_failed_sign_in_keeps_the_name(site: Site, client: Client) -> None:
     assert "You are not signed in: 1 thing has to be put right Name and password do not belong" in plain(summary(text))
     assert 'value="viewer-1"' in control(text, "username")
     assert text.count("autofocus") == 1
+
+
+def test_the_admins_own_door_says_so_too_and_tells_nothing_about_a_password(site: Site, client: Client) -> None:
+    answers = [{"username": name, "password": word} for name, word in (("viewer-1", PASSWORD), ("admin-1", "wrong"))]
+    pages = [summary(client.post("/admin/login/", data).content.decode()) for data in answers]
+    assert pages[0] == pages[1]
+    assert "do not belong together, or this account is not for the admin." in plain(pages[0])
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,21 @@ def _run(request: HttpRequest, name: str) -> Run | None:
 
 def _choose(request: HttpRequest, baseline: Run | None, candidate: Run | None) -> HttpResponse:
     """The page without two runs: choose them from the newest ones."""
-    newest = Run.objects.select_related("profile", "endpoint").defer("spec")[:_CHOICES]
+    newest = list(Run.objects.select_related("profile", "endpoint").defer("spec")[:_CHOICES])
     rows: list[RunRow] = [run_row(run) for run in newest]
     for chosen in (baseline, candidate):
         if chosen is not None and chosen.key not in {row.key for row in rows}:
             rows.append(run_row(chosen))
-    newest_two = [row.key for row in rows[:2]] if len(rows) > 1 else ["", ""]
-    context = {
-        "rows": rows,
-        "baseline": baseline.key if baseline else newest_two[1],
-        "candidate": candidate.key if candidate else newest_two[0],
-    }
+    # What is offered first has ended: a run that is still open has little to be compared.
+    offered = [run.key for run in sorted(newest, key=lambda run: run.verdict is None)]
+    right = candidate.key if candidate else _first(offered, baseline.key if baseline else "")
+    context = {"rows": rows, "candidate": right, "baseline": baseline.key if baseline else _first(offered, right)}
     return render(request, "evidence/compare_choose.html", context)
+
+
+def _first(keys: list[str], taken: str) -> str:
+    """The first of them that is not the other side already."""
+    return next((key for key in keys if key != taken), "")
 
 
 def _attempts(run: Run) -> list[Attempt]:

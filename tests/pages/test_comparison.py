@@ -1,9 +1,14 @@
 """Only trials that were graded in both runs are held against each other."""
 
+import re
+
+from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evidence.comparison import Attempt, Change, compare
+from tests.pages.conftest import Browser
+from tests.pages.factories import Site, make_run
 
 buckets = st.sampled_from(["passed", "failed", "error", "cancelled", ""])
 attempts = st.lists(
@@ -79,3 +84,18 @@ def test_swapping_the_sides_swaps_better_and_worse(before: list[Attempt], after:
     there, back = compare(before, after).counts, compare(after, before).counts
     assert there[Change.REGRESSED] == back[Change.IMPROVED]
     assert there[Change.NOT_GRADED] == back[Change.NOT_GRADED]
+
+
+def chosen(client: Client, query: str = "") -> list[str]:
+    """What the page without two runs offers first: baseline and candidate."""
+    return re.findall(r'<option value="(\w+)" selected', client.get(f"/runs/compare/{query}").content.decode())
+
+
+def test_what_is_offered_first_has_ended_and_is_never_the_other_side_itself(site: Site, browse: Browser) -> None:
+    older, newer, live = (make_run(site, kind).key for kind in ("passed", "failed", "running"))
+    ended, client = {older, newer}, browse("viewer")
+    assert set(chosen(client)) == ended
+    for side, other in ((older, newer), (newer, older)):
+        assert chosen(client, f"?candidate={side}") == [other, side]
+        assert chosen(client, f"?baseline={side}") == [side, other]
+    assert chosen(client, f"?candidate={live}")[1] == live

@@ -25,7 +25,13 @@ TARGETS = {
     "evidence.rewards": ["test_rewards.py"],
     "evidence.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
     "evidence.deadlines": ["test_stops.py", "test_classification.py", "-k", "not real_run and not 300"],
-    "evidence.trouble": ["test_dead_gateway.py", "test_classification.py", "-k", "not real_run and not 300"],
+    "evidence.trouble": [
+        "test_dead_gateway.py",
+        "test_consequences.py",
+        "test_classification.py",
+        "-k",
+        "not real_run and not 300",
+    ],
     **{
         f"evidence.{name}": ["test_altered.py", "-k", "not real"]
         for name in ("container_checks", "reviewed_files", "told", "harbor_identity")

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from runs import access, lines, svg
-from runs.models import AuditEntry, AuditKind, Bucket, Cleanup, LogLine, Run, Stage, Trial
+from runs.models import OVER, AuditEntry, AuditKind, Bucket, LogLine, Run, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
@@ -70,8 +70,8 @@ def live(request: HttpRequest, run: Run, last: list[AuditEntry]) -> Live:
 
 
 def _retry_asked_at(run: Run, last: list[AuditEntry]) -> datetime | None:
-    """When a cleanup was asked for that has not ended: after the last attempt, of a run that is not clean."""
-    if not run.terminal or run.cleanup == Cleanup.CLEAN:
+    """When a cleanup was asked for that has not ended: after the last attempt, of a run whose cleanup is not over."""
+    if not run.terminal or run.cleanup in OVER:
         return None
     asked = next((entry.at for entry in last if entry.kind == AuditKind.CLEANUP), None)
     if asked is None and len(last) == _ACTS_SHOWN:

@@ -158,6 +158,15 @@ def test_a_page_is_told_how_a_retried_cleanup_went_and_stops(site: Site, browse:
     assert ("Retry the cleanup" in text) is (result is Cleanup.FAILED)
 
 
+def test_a_page_stops_when_somebody_declares_what_a_retry_cannot_find_out(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "error"), browse("operator")
+    client.post(f"/runs/{run.key}/cleanup/")
+    tag = poller(opened(client, run))["If-None-Match"]
+    assert lifecycle.declare_resolved(run.pk, user=site.admin, reason="the host was taken apart")
+    answer = asked(client, run, tag)
+    assert {"verdict", "owned"} <= set(sent(answer)) and not poller(answer.content.decode())
+
+
 def test_a_retry_of_a_clean_run_opens_nothing(site: Site, browse: Browser) -> None:
     run = make_run(site, "passed")
     assert cleaning.request_cleanup(user=site.operator, run=run) is False

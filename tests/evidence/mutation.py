@@ -38,7 +38,10 @@ TARGETS = {
     },
 }
 # Of the table of wrong trials, the parts that these modules are about: the whole takes minutes for each mutant.
-NARROWED = {"evidence.deadlines": ("LIMITS", "STOPPED"), "evidence.trouble": ("TROUBLE", "LIMITS", "STOPPED", "UNGRADED")}
+NARROWED = {
+    "evidence.deadlines": ("LIMITS", "STOPPED"),
+    "evidence.trouble": ("TROUBLE", "LIMITS", "STOPPED", "UNGRADED"),
+}
 # None of these tests needs Django, whose set-up would take most of the time.
 _WITHOUT = [word for plugin in ("django", "cacheprovider", "xdist") for word in ("-p", f"no:{plugin}")]
 _SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {

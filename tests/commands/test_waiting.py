@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from redis.exceptions import ConnectionError
 
 from runs import lifecycle, queue, runlog
 from runs.management.commands import start
@@ -127,3 +128,16 @@ class TestLogs:
         lifecycle.request_cancel(run.pk, user=None)
         told = command("logs", run.key, "--follow", "--limit", "2").out.splitlines()
         assert [line.rpartition(" ")[2] for line in told] == [str(n) for n in range(25)]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("words", [[], ["--wait"]])
+def test_a_connection_test_that_no_queue_took_was_not_made(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    def away(*_: Any) -> None:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(queue, "put_endpoint_test", away)
+    ready_site()
+    result = command("endpoint", "test", "scripted", "--json", *words)
+    assert (result.code, result.json["outcome"]) == (4, "not_made")
+    assert result.json["failure"]["code"] == "endpoint_test.no_queue"

@@ -49,6 +49,7 @@ class Command(SiteCommand):
             return self._show(endpoint)
         worker = registry.find_worker(options["worker"])
         test, _ = endpoint_testing.request_test(user=user, endpoint=endpoint, worker=worker)
+        test.refresh_from_db()  # without a queue it has ended already
         return self._told(self._ended(test) if options["wait"] else test)
 
     def _list(self) -> Exit:

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import registry
+from runs import access, registry
 from runs.models import Endpoint, Preview
 from runs.preview import Choice, make_preview
 from runs.refusals import BadInput, whole_number
@@ -66,4 +66,5 @@ def _endpoint(name: str | None) -> Endpoint:
 
 def preview_of(user: User, options: dict[str, Any]) -> Preview:
     """Make the preview that the arguments describe. Raises ``BadInput`` with the remedy."""
+    access.require(user, access.START)  # whoever may not start is not told which names exist, as by the other faces
     return make_preview(user=user, choice=choice_of(options))

@@ -12,6 +12,7 @@ from django.core.management import load_command_class
 
 from benchsite import commandline, environ
 from runs.documents import endpoints
+from runs.documents.packaged import ENVIRONMENT_SMOKE
 from runs.models import Run, Trial
 from tests.commands.calling import command
 from tests.commands.schemas import validated
@@ -171,3 +172,33 @@ def test_a_short_id_that_several_runs_have_is_refused_and_a_longer_one_is_not(db
         assert (result.code, result.json["code"]) == (2, "input.unknown_run") and "Several runs" in result.err
     assert command("status", "0F3A9C21-1", "--json").json["run"] == twins[1]
     assert re.fullmatch(r".*give at least its first 8 characters.*\n", command("status", "0f3a9c2", "--json").err)
+
+
+NEED_A_ROLE = {
+    "prepare": [],
+    "preflight": [],
+    "bundle": ["import"],
+    "profile": ["import", "FILE"],
+    "preview": ["--endpoint", "scripted"],
+    "start": ["--endpoint", "scripted"],
+    "logs": ["RUN"],
+    "cancel": ["RUN"],
+    "cleanup": ["RUN"],
+    "recover": [],
+    "host_lost": ["local"],
+    "export": ["RUN", "OUT"],
+    "audit": ["RUN"],
+    "expire": ["--older-than", "1"],
+    "hold": ["RUN", "--reason", "a question"],
+}
+
+
+@pytest.mark.parametrize("name", NEED_A_ROLE)
+def test_a_viewer_is_refused_by_each_command_that_does_or_reads_more(site: Site, name: str, tmp_path: Path) -> None:
+    person("vera", "viewer")
+    run = run_row()
+    places = {"RUN": run.key, "OUT": str(tmp_path / "a.zip"), "FILE": str(ENVIRONMENT_SMOKE / "profile.json")}
+    words = [places.get(word, word) for word in NEED_A_ROLE[name]]
+    result = command(name, *words, "--user", "vera", "--json")
+    assert (result.code, validated(result.json)["code"]) == (2, "access.refused"), result
+    assert list(tmp_path.iterdir()) == [] and Run.objects.get().cancel_requested_at is None

@@ -1,6 +1,5 @@
 """A page that is being watched in a real browser: one question at a time, and nothing is taken from who reads it."""
 
-import re
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -29,9 +28,8 @@ def test_a_page_asks_one_question_every_two_seconds_until_its_run_has_ended(site
     run, asked = make_run(site, "running"), list[str]()
     page.on("request", lambda request: asked.append(request.url) if "/live/" in request.url else None)
     watched(page, run)
-    with page.expect_response(re.compile("/live/")) as answer:
-        pass
-    assert answer.value.status == 304
+    with page.expect_response(lambda response: "/live/" in response.url and response.status == 304):
+        pass  # of three questions at least one falls between two steps of the clock of what grows
     said(run, "something happened")
     expect(page.locator(".log")).to_contain_text("something happened")
     lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_boolean")

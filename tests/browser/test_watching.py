@@ -1,6 +1,5 @@
 """A page that is being watched in a real browser: one question at a time, and nothing is taken from who reads it."""
 
-
 import pytest
 from playwright.sync_api import Page, expect
 

@@ -35,6 +35,15 @@ def test_in_a_narrow_terminal_no_word_is_broken(width: int) -> None:
     )
 
 
+def test_a_wide_column_gives_way_to_the_longest_word_of_another() -> None:
+    out = io.StringIO()
+    words, prose = "unauthorized-at-once", "an answer that takes more than one line here"
+    show_table(Console(file=out, width=50, highlight=False, markup=False), ("a", "b", "c"), [[words, prose, words]])
+    lines = out.getvalue().splitlines()
+    assert lines[1].split()[0] == lines[1].split()[-1] == words and max(map(len, lines)) <= 50
+    assert set(prose.split()) <= set(out.getvalue().split())
+
+
 def manage(*words: str, data: Path, **variables: str) -> "subprocess.Popen[bytes]":
     env = {**os.environ, "BENCHSITE_DATA": str(data), **variables}
     env.pop("DJANGO_SETTINGS_MODULE", None)

@@ -1,6 +1,6 @@
 """`manage.py smoke`: does everything work here, end to end? One table; exit 0 only if every expectation held."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,7 @@ from runs.smoke.scenarios import SCENARIOS, Outcome, Scenario, misses
 
 SCHEMA = "benchsite.smoke/v1"
 STATEMENT = "A scripted smoke proves the adapter, never a model."
-HEADINGS = ("scenario", "verdict", "evaluated", "passed", "classes", "cleanup", "time", "held")
+HEADINGS = ("scenario", "verdict", "evaluated", "passed", "classes", "time", "held")
 
 type Row = tuple[Scenario, Run, Outcome, list[str]]
 
@@ -43,7 +43,10 @@ class Command(SiteCommand):
                 if scenario.name in wanted:
                     run, outcome = make_run(scenario, endpoint, user, say)
                     rows.append((scenario, run, outcome, misses(scenario.expected, outcome)))
-        self.output.table(HEADINGS, [_cells(*row) for row in rows])
+        narrow = self.output.on_terminal  # where the table has to fit into 80 columns
+        self.output.table(HEADINGS, [narrow_cells(*row) if narrow else _cells(*row) for row in rows])
+        for line in findings(rows):
+            self.output.line(line)
         self.output.line(STATEMENT)
         held = not any(found for *_, found in rows)
         self.output.json(SCHEMA, {"held": held, "statement": STATEMENT, "runs": _documents(rows)})
@@ -71,6 +74,28 @@ def _cells(scenario: Scenario, _run: Run, seen: Outcome, found: list[str]) -> Se
         f"{seen.seconds:.1f} s",
         "yes" if not found else "NO: " + "; ".join(found),
     )
+
+
+def narrow_cells(scenario: Scenario, _run: Run, seen: Outcome, found: list[str]) -> Sequence[str]:
+    """A row whose words fit beside each other in 80 columns; ``findings`` says below what it leaves out."""
+    return (
+        scenario.name,
+        seen.verdict or "-",
+        f"{seen.evaluated} of {seen.requested}",
+        f"{seen.passed} of {seen.evaluated}" if seen.evaluated else "-",
+        ", ".join(dict.fromkeys(seen.classes)) or "-",
+        f"{seen.seconds:.0f} s",
+        "NO" if found else "yes",
+    )
+
+
+def findings(rows: Sequence[Row]) -> Iterator[str]:
+    """What needs attention, a line each, then how many runs held and what is left."""
+    for scenario, run, _, found in rows:
+        if found:
+            yield f"{scenario.name} did not hold: {'; '.join(found)}. See manage.py status {run.key[:8]}"
+    held, left = sum(not found for *_, found in rows), sum(seen.left for _, _, seen, _ in rows)
+    yield f"{held} of {len(rows)} came out as they must, {f'{left} owned are' if left else 'nothing owned is'} left."
 
 
 def _documents(rows: list[Row]) -> list[dict[str, Any]]:

@@ -139,9 +139,9 @@ def find_worker(name: str) -> Worker:
     """The worker host of that name."""
     found = _named(Worker.objects.all(), name=name).first()
     if found is None:
-        known = Worker.objects.values_list("name", flat=True)
-        remedy = "Choose one of those, or prepare this host and start it with: manage.py worker."
-        raise UnknownName("worker", name, known, remedy)
+        known = list(Worker.objects.values_list("name", flat=True))
+        start = "Choose one of those, or start" if known else "Start"
+        raise UnknownName("worker", name, known, f"{start} one on its host: manage.py prepare, then manage.py worker.")
     return found
 
 

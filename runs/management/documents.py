@@ -14,7 +14,10 @@ def read_document(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
-        raise BadInput(f"{path} cannot be read.", code="input.no_file", detail=str(error)) from error
+        why = (error.strerror or "unknown error").lower()
+        raise BadInput(
+            f"{path} cannot be read: {why}. Give the path of a file.", code="input.no_file", detail=str(error)
+        ) from error
 
 
 def problem_rows(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:

@@ -144,7 +144,7 @@ class SiteCommand(BaseCommand):
     requires_migrations_checks = False
     output: Printer
     _user = CLI_USER
-    _words: Sequence[str] = ()
+    _words: Sequence[str] | None = None  # what stood on the command line; None when a program calls
 
     def run_from_argv(self, argv: list[str]) -> None:
         self._words = argv[2:]
@@ -158,7 +158,7 @@ class SiteCommand(BaseCommand):
 
     def _misused(self, parser: CommandParser, message: str) -> NoReturn:
         """Words that are not the command's: exit 2, with ``--json`` as a document like every other refusal."""
-        if not self._words:  # called by a program
+        if self._words is None:
             raise CommandError(message, returncode=int(Exit.BAD_INPUT))
         known = [word for action in parser._actions for word in action.option_strings]
         unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]

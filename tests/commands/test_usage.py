@@ -67,6 +67,14 @@ def test_misuse_is_named_with_its_remedy(words: list[str], found: str, capsys: p
     assert code == 2 and found in err and json.loads(out)["sentence"] + "\n" == err and "usage:" not in err
 
 
+@pytest.mark.parametrize("name", ["audit", "bundle", "cancel", "endpoint", "export", "hold", "logs", "profile"])
+def test_a_command_without_any_word_that_needs_one_is_misused_too(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = misused(capsys, name)
+    assert (code, out) == (2, "") and "required" in err and err.endswith(f"See: manage.py {name} --help\n")
+
+
 def test_options_are_written_out_so_that_a_new_one_changes_no_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert misused(capsys, "preview", "--end", "x")[0] == 2
 

@@ -65,6 +65,9 @@ def test_verifying_a_broken_file_prints_every_problem_with_code_and_path_and_exi
 def test_a_file_that_is_not_there_is_bad_input(tmp_path):
     code, document = run_json("profile", "verify", str(tmp_path / "nothing.json"))
     assert (code, document["code"]) == (2, "input.no_file")
+    assert document["sentence"].endswith(
+        "nothing.json cannot be read: no such file or directory. Give the path of a file."
+    )
 
 
 @pytest.mark.django_db

@@ -1,19 +1,26 @@
-"""Does a run's register still say what its files say? Hash everything again, and derive the results again."""
+"""Do a run's register and rows still say what its files say? Hash everything again, derive the results again, and hold
+what pages show against what was confirmed and published."""
 
 import errno
+import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evidence import store
+from evidence.checks import at, mapping, sequence
 from evidence.classify import classify_trial
-from evidence.folder import UnsafePath, relative_parts
+from evidence.folder import FileState, Folder, UnsafePath, relative_parts
+from evidence.kinds import PUBLIC, kind_of
 from evidence.models import Artifact, ArtifactState
+from evidence.publishing import SUITE_PATH
 from evidence.results import read_run
 from evidence.reviewed_files import MANIFEST_PATH
+from evidence.strict_json import JsonProblem, load_object
 from evidence.verdict import count
-from runs.models import Run
+from runs.models import AuditEntry, AuditKind, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class NoRoom(Exception):
     sentence = "The stored files could not be copied to be audited: the disk is full or read-only. Nothing was done."
 
 
+_MAX_SUITE_BYTES = 64 * 1024 * 1024  # as large as a file that is stored
+_MAX_SUITE_ITEMS = 10_000_000
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 type Replayer = Callable[[Run, Path], Iterable[Difference]]
@@ -66,11 +75,13 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
     readable = [artifact for artifact in artifacts if artifact.readable]
     expired = any(artifact.state == ArtifactState.REMOVED for artifact in artifacts)
     differences = [found for artifact in readable if (found := _file_difference(artifact))]
+    differences += [*_register_differences(run, artifacts), *_spec_differences(run)]
     with tempfile.TemporaryDirectory(dir=scratch, prefix="benchsite-audit-") as folder:
         root = Path(folder)
         _lay_out(readable, root)
         if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
             _lay_out_manifest(run, root)
+        differences += _published_differences(run, root)
         if not expired:
             differences += _result_differences(run, root)
         differences += replay(run, root) if replay is not None else ()
@@ -93,6 +104,30 @@ def _file_difference(artifact: Artifact) -> Difference | None:
     if (hashing.size, hashing.sha256) == (artifact.size, artifact.sha256):
         return None
     return Difference("file_differs", artifact.path, artifact.sha256, hashing.sha256)
+
+
+def _register_differences(run: Run, artifacts: list[Artifact]) -> Iterator[Difference]:
+    """What a viewer may read is decided by a file's place alone, and only a removal that was audited hides a result."""
+    for artifact in artifacts:
+        if artifact.public and kind_of(artifact.path).name not in PUBLIC:
+            yield Difference("public_differs", artifact.path, "private", "public")
+    removed = [artifact.path for artifact in artifacts if artifact.state == ArtifactState.REMOVED]
+    if removed and not AuditEntry.objects.filter(kind=AuditKind.EXPIRE, run_id=run.pk).exists():
+        yield Difference("removed_unrecorded", removed[0], "an entry of its removal", "none")
+
+
+def _spec_differences(run: Run) -> Iterator[Difference]:
+    """The spec that pages show is the confirmed one, and so are each trial's task and its checksum."""
+    found = hashlib.sha256(run.spec.encode()).hexdigest()
+    if found != run.spec_sha256:
+        yield Difference("spec_differs", "spec", run.spec_sha256, found)
+        return
+    tasks = {at(task, "ordinal"): task for task in sequence(at(_loaded(run.spec.encode()), "tasks"))}
+    for trial in run.trials.all():
+        confirmed = mapping(tasks.get(trial.ordinal))
+        expected = f"{confirmed.get('name')} {confirmed.get('checksum')}"
+        if expected != (shown := f"{trial.task_name} {trial.task_checksum}"):
+            yield Difference("task_differs", f"trial {trial.ordinal}", expected, shown)
 
 
 def _lay_out(artifacts: list[Artifact], root: Path) -> None:
@@ -138,3 +173,34 @@ def _result_differences(run: Run, root: Path) -> Iterator[Difference]:
             written, found = str(getattr(run, f"count_{name}")), str(getattr(counts, name))
             if written != found:
                 yield Difference("count_differs", name, written, found)
+
+
+def _published_differences(run: Run, root: Path) -> Iterator[Difference]:
+    """Verdict and results that pages show are those of the suite result, which outlives the private files. A run
+    whose host was lost never had one."""
+    suite = _suite(root)
+    if suite is None:
+        return
+    if (said := at(suite, "verdict", "value")) != run.verdict:
+        yield Difference("verdict_differs", "verdict", str(said), str(run.verdict))
+    rows = {trial.ordinal: trial for trial in run.trials.all()}
+    for document in map(mapping, sequence(suite.get("trials"))):
+        number = document.get("trial")
+        row = rows.get(number) if isinstance(number, int) else None
+        if row is None or row.bucket != document.get("bucket"):
+            found = "none" if row is None else str(row.bucket)
+            yield Difference("published_differs", f"trial {number}", str(document.get("bucket")), found)
+        elif _loaded((row.result or "").encode()) != document:
+            yield Difference("published_differs", f"trial {number}", "the published result", "another one")
+
+
+def _suite(root: Path) -> dict[str, Any] | None:
+    read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
+    return _loaded(read.data) if read.state is FileState.OK else None
+
+
+def _loaded(data: bytes) -> dict[str, Any] | None:
+    try:
+        return load_object(data, items=_MAX_SUITE_ITEMS)
+    except JsonProblem:
+        return None

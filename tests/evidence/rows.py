@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from runs.models import Run, Trial
-from tests.evidence.folders import RunCase, canonical, sha256
+from tests.evidence.folders import RunCase, canonical, checksum, sha256
 from tests.runs.rows import bundle_row, endpoint_row, profile_row, worker_row
 
 
@@ -21,7 +21,7 @@ def run_of(case: RunCase, where: Path) -> tuple[Run, Path]:
         count_requested=len(case.trials),
     )
     Trial.objects.bulk_create(
-        Trial(run=run, ordinal=trial.number, task_name=f"task-{trial.number}", task_checksum="0" * 64)
+        Trial(run=run, ordinal=trial.number, task_name=f"task-{trial.number}", task_checksum=checksum(trial.number))
         for trial in case.trials
     )
     return run, folder

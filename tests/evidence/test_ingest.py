@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from evidence import ingest as ingesting
 from evidence import store
@@ -27,6 +27,7 @@ from evidence.results import read_run
 from evidence.trajectory import Trajectory
 from runs import lifecycle
 from runs.engine.outcomes import trial_end
+from runs.guards import GUARDS
 from runs.models import Cleanup, Run, RunState, Stage, Verdict
 from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of
@@ -411,6 +412,50 @@ def test_an_audit_names_what_differs(tmp_path: Path, what: str) -> None:
         "count": set(),
     }[what]
     assert expected <= words and (report.clean == (what == "count"))
+
+
+def published(tmp_path: Path) -> Run:
+    run, folder = run_of(passing_run(2), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder)
+    facts = read_run(folder)
+    publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    return run
+
+
+def test_an_audit_names_every_row_that_says_otherwise_than_what_was_confirmed_and_published(tmp_path: Path) -> None:
+    """Whoever writes to the database by hand may drop its triggers first."""
+    run = published(tmp_path)
+    assert audit(run).clean
+    trial, private = run.trials.get(ordinal=1), rows(run)["trials/1/kept/verifier/reward.json"]
+    altered: list[tuple[str, str, Any, dict[str, Any]]] = [
+        ("public_differs", private.path, private, {"public": True}),
+        ("task_differs", "trial 1", trial, {"task_name": "another"}),
+        ("task_differs", "trial 1", trial, {"task_checksum": "0" * 64}),
+        ("published_differs", "trial 1", trial, {"result": "{}"}),
+        ("published_differs", "trial 1", trial, {"bucket": "failed", "reward": 0}),
+        ("verdict_differs", "verdict", run, {"verdict": "failed"}),
+        ("spec_differs", "spec", run, {"spec": run.spec.replace("scripted", "another")}),
+    ]
+    with connection.cursor() as cursor:
+        for guard in GUARDS:
+            of_table = "" if connection.vendor == "sqlite" else f" ON {guard.table}"
+            cursor.execute(f"DROP TRIGGER guard_{guard.name}{of_table}")
+    for what, where, row, values in altered:
+        before = {name: getattr(row, name) for name in values}
+        type(row).objects.filter(pk=row.pk).update(**values)
+        found = {(found.what, found.where) for found in audit(Run.objects.get(pk=run.pk)).differences}
+        assert (what, where) in found, values
+        type(row).objects.filter(pk=row.pk).update(**before)
+    assert audit(Run.objects.get(pk=run.pk)).clean
+
+
+def test_a_file_that_is_called_removed_hides_no_result_from_an_audit(tmp_path: Path) -> None:
+    run = published(tmp_path)
+    path = "trials/1/job/job.log"
+    Artifact.objects.create(run=run, path=path, kind="harbor_log", state="removed")
+    report = audit(run)
+    assert [(found.what, found.where) for found in report.differences] == [("removed_unrecorded", path)]
 
 
 def test_a_stored_file_that_no_row_names_goes_with_the_next_ingest_of_its_run(tmp_path: Path) -> None:

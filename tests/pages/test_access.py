@@ -187,6 +187,20 @@ def test_staff_without_private_evidence_see_no_private_detail_in_the_admin(full:
     assert (b"a-private-detail" in answer.content) == shown
 
 
+@pytest.mark.parametrize(("who", "filters"), [("reviewer", False), ("operator", True)])
+@pytest.mark.parametrize("lookup", ["failure_detail__startswith=a-pri", "lease_pid__gt=0", "failure_detail=a-private"])
+def test_no_list_in_the_admin_is_filtered_by_what_its_reader_is_not_shown(
+    full: Site, who: str, filters: bool, lookup: str
+) -> None:
+    """Which runs remain would tell a private detail letter by letter."""
+    person = getattr(full, who)
+    person.is_staff = True
+    person.save()
+    answer = signed_in(full, who).get(f"/admin/runs/run/?{lookup}")
+    shown_to_operators = filters and not lookup.startswith("lease_pid")
+    assert answer.status_code == (200 if shown_to_operators else 400)
+
+
 def test_who_may_register_an_endpoint_is_led_to_the_form(full: Site) -> None:
     form = "/admin/runs/endpoint/add/"
     full.admin.is_staff = True

@@ -99,7 +99,7 @@ def _file_difference(artifact: Artifact) -> Difference | None:
             hashing = store.Hashing(file)
             while hashing.read(store.CHUNK):
                 pass
-    except OSError:
+    except FileNotFoundError:
         return Difference("file_missing", artifact.path, artifact.sha256, "not in the storage")
     if (hashing.size, hashing.sha256) == (artifact.size, artifact.sha256):
         return None

@@ -86,7 +86,7 @@ def give_part(user: AnyUser, artifact: Artifact, start: int, end: int) -> bytes:
     record_given(user, artifact, octets=end - start)
     try:
         return _PROVED.part(artifact, start, end)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise NotInStorage from error
 
 
@@ -96,5 +96,5 @@ def _pieces(artifact: Artifact, verified_first: bool) -> Iterator[bytes]:
             yield from store.range_chunks(artifact, 0, artifact.size)
         else:
             yield from store.chunks(artifact)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise NotInStorage from error

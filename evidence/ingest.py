@@ -219,9 +219,7 @@ def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
 
 
 def _forget(stored: str) -> None:
-    from django.core.files.storage import default_storage
-
-    transaction.on_commit(lambda: default_storage.delete(stored))
+    transaction.on_commit(lambda: store.remove(stored))
 
 
 def _quarantine_if_needed(work: _Ingest, artifact: Artifact, path: str, clean: IO[bytes]) -> None:

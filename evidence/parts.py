@@ -24,8 +24,8 @@ class ProvedBlocks:
     def part(self, artifact: Artifact, start: int, end: int) -> bytes:
         """Bytes ``start`` to before ``end``, which must lie in the file.
 
-        Raises HashDiffers when they, or at the first part anything of the file, are not what was registered; OSError
-        when the storage has none.
+        Raises HashDiffers when they, or at the first part anything of the file, are not what was registered;
+        FileNotFoundError when the storage has none, StorageFails when that cannot be told.
         """
         key = (artifact.pk, artifact.sha256)
         with open_stored(artifact) as file:

@@ -18,6 +18,7 @@ from runs.models import Trial
 
 TEXT_WINDOW = 64 * 1024
 _LOST = "The storage does not hold this file any more, so it cannot be shown."
+_NO_ANSWER = "The evidence storage does not answer at the moment, so this file cannot be shown now."
 _TRAJECTORIES = ("trajectory", "trajectory_atif")  # the native file comes before Harbor's copy
 
 
@@ -62,6 +63,8 @@ def _opened(files: ExitStack, artifact: Artifact, index: Artifact | None) -> Ope
     try:
         source = files.enter_context(store.open_stored(artifact))
         trajectory = _with_index(files, source, index)
+    except store.StorageFails:
+        return OpenedTrajectory(None, _NO_ANSWER, artifact)
     except (OSError, store.NotReadable):
         return OpenedTrajectory(None, _LOST, artifact)
     return OpenedTrajectory(trajectory, trajectory.reason or "", artifact)
@@ -102,6 +105,8 @@ def text_window(artifact: Artifact, start: int | None = None, length: int = TEXT
             data = file.read(length)
     except store.NotReadable as error:
         return TextWindow("", 0, 0, size, f"{artifact.get_state_display()}. {artifact.note} ({error.state})")
+    except store.StorageFails:
+        return TextWindow("", 0, 0, size, _NO_ANSWER)
     except OSError:
         return TextWindow("", 0, 0, size, _LOST)
     return TextWindow(safe(data.decode("utf-8", "replace")), start, start + len(data), size)

@@ -104,8 +104,9 @@ def archive(request: HttpRequest, key: UUID) -> HttpResponseBase:
     except ExportRefused as error:
         messages.warning(request, error.sentence if private else _REFUSED, "attention")
         return redirect("evidence", key=run.key)
-    except OSError:
-        messages.warning(request, _LOST, "attention")
+    except OSError as error:
+        said = error.sentence if isinstance(error, store.StorageFails) else _LOST
+        messages.warning(request, said, "attention")
         return redirect("evidence", key=run.key)
     audit.record(
         AuditKind.DOWNLOAD, user=request.user, run_id=run.pk, subject=found.name, detail={"files": found.files}

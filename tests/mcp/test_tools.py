@@ -308,6 +308,12 @@ def test_files_that_are_not_there_or_not_readable_say_so(site: Site) -> None:
     assert code(site.operator, "evidence_read", file=refused.key) == "evidence.nothing_kept"
 
 
+def test_a_storage_that_does_not_answer_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = keep(run_row(), "trials/1/kept/agent/log.txt", b"0123456789")
+    monkeypatch.setattr(default_storage, "open", lambda *_: (_ for _ in ()).throw(ConnectionError("no route")))
+    assert code(site.operator, "evidence_read", file=file.key) == "evidence.storage_fails"
+
+
 def test_files_and_lines_come_in_pages(site: Site) -> None:
     run = run_row()
     keys = [keep(run, f"trials/1/kept/agent/{number}.txt", b"x").key for number in range(5)]

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from evidence.auditing import Difference, NoRoom, audit
+from evidence.store import StorageFails
 from runs import access
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, run_by_key
@@ -33,6 +34,8 @@ class Command(SiteCommand):
         try:
             with heartbeat(self.output, f"auditing run {run.key}"), scratch(settings.DATA, "audit") as place:
                 report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)
+        except StorageFails:
+            raise  # it says nothing of the files, and nothing of the room for their copies
         except (NoRoom, OSError):
             self.output.error(NoRoom.code, NoRoom.sentence, Exit.ERROR, {})
             return Exit.ERROR

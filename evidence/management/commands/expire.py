@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from benchsite import words
 from evidence.retention import Expiry, due, expire, kept_back, what_expires
+from evidence.store import StorageFails
 from runs import access
 from runs.management.output import Exit, SiteCommand
 from runs.refusals import BadInput, Refusal
@@ -57,7 +58,8 @@ class Command(SiteCommand):
         except (Refusal, WorkRefused) as error:
             self.output.complain(f"run {planned.run.key}: {error.sentence}")
         except OSError as error:
-            self.output.complain(f"run {planned.run.key}: {error.strerror}; not all of it was removed, try again")
+            reason = error.sentence if isinstance(error, StorageFails) else error.strerror
+            self.output.complain(f"run {planned.run.key}: {reason}; not all of it was removed, try again")
         return Expiry(planned.run, 0, 0, 0, folder=False), 1
 
     def _folder_here(self, key: str) -> bool:

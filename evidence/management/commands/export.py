@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from evidence.export import ExportRefused, export
 from evidence.giving import NotInStorage
-from evidence.store import HashDiffers
+from evidence.store import HashDiffers, StorageFails
 from runs import access, audit
 from runs.management.heartbeat import heartbeat
 from runs.management.new_files import write_new
@@ -38,7 +38,7 @@ class Command(SiteCommand):
             self.output.error(refused.code, refused.sentence, Exit.BLOCKED, {"paths": list(refused.paths)})
             return Exit.BLOCKED
         except (HashDiffers, OSError) as error:  # what goes wrong with the archive itself is bad input
-            lost = error if isinstance(error, HashDiffers) else NotInStorage()
+            lost = error if isinstance(error, HashDiffers | StorageFails) else NotInStorage()
             self.output.error(lost.code, lost.sentence, Exit.ERROR, {})
             return Exit.ERROR
         detail = {"bytes": found.size, "files": found.files, "public": options["public"]}

@@ -257,6 +257,8 @@ class SiteCommand(BaseCommand):
         elif isinstance(error, Changed):
             extra = {"differences": [asdict(difference) for difference in error.differences]}
         self.output.error(name, sentence, code, extra)
+        for further in error.problems[1:] if isinstance(error, DocumentError | BadInput) else ():
+            self.output.complain(f"also: {further}")
         return code
 
 

@@ -18,8 +18,13 @@ def show_table(console: Console, headings: Sequence[str], rows: Sequence[Sequenc
         _show_beside(console, headings, rows, widths)
         return
     for row in rows:
+        mark = ""  # of a column without a heading: it stands before the row's first named field
         for heading, cell in zip(headings, row, strict=True):
-            console.print(Text(f"{heading}: {cell}" if heading else cell), soft_wrap=True)
+            if not heading:
+                mark = f"{cell}  "
+            elif cell != "-":
+                console.print(Text(f"{mark}{heading}: {cell}"), soft_wrap=True)
+                mark = ""
         console.print()
 
 

@@ -1,6 +1,6 @@
 """How is a run told that has ended, or that somebody asks for? Trials first, the count strip last."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runs.management.output import Exit, Printer, exit_of
@@ -24,6 +24,17 @@ def tell_run(output: Printer, run: Run) -> None:
         output.line(failure_line(run))
     output.line(coverage(counts_of(run)))
     output.line(count_strip(run))
+
+
+def tell_checks(output: Printer, checks: Iterable[Mapping[str, Any]]) -> None:
+    """Every check with what it found. On a terminal only those that do not hold need their code, to look it up."""
+    rows = []
+    for check in checks:
+        passed = check["passed"]
+        code = "" if passed and output.on_terminal else check["code"]
+        what = check["detail"] if passed else f"{check['detail']} {check['remedy']}".strip()
+        rows.append(("ok" if passed else check["level"], check["name"], code or "-", what))
+    output.table(("", "check", "code", "what"), rows)
 
 
 def reported(output: Printer, run: Run, document: dict[str, Any], options: Mapping[str, Any]) -> Exit:

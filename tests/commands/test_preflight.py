@@ -121,3 +121,12 @@ def test_failed_checks_come_first_with_their_remedy(site: Site) -> None:
     lines = command("preflight", "--stored").out.splitlines()
     assert lines[0].startswith("block\tlimit ") and "Use a worker whose engine" in lines[0]
     assert lines[-1].startswith("worker local: 10 required checks failed")
+
+
+def test_on_a_terminal_the_checks_are_a_table_of_80_columns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")  # 80 columns, no sequences
+    told = command("preview", "--endpoint", "scripted", terminal=True).out.splitlines()
+    heading = next(line for line in told if line.split() == ["check", "code", "what"])
+    table = told[told.index(heading) : -1]
+    assert max(map(len, table)) <= 80 and not any("limit.enforced" in line for line in table)
+    assert "limit.enforced" in command("preview", "--endpoint", "scripted").out

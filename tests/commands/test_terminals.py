@@ -44,6 +44,13 @@ def test_a_wide_column_gives_way_to_the_longest_word_of_another() -> None:
     assert set(prose.split()) <= set(out.getvalue().split())
 
 
+def test_in_a_narrow_terminal_a_mark_begins_its_row_and_what_is_not_recorded_takes_no_line() -> None:
+    out = io.StringIO()
+    rows = [["ok", "limit memory", "-", "It held."]]
+    show_table(Console(file=out, width=15, highlight=False, markup=False), ("", "check", "code", "what"), rows)
+    assert out.getvalue() == "ok  check: limit memory\nwhat: It held.\n\n"
+
+
 def manage(*words: str, data: Path, **variables: str) -> "subprocess.Popen[bytes]":
     env = {**os.environ, "BENCHSITE_DATA": str(data), **variables}
     env.pop("DJANGO_SETTINGS_MODULE", None)

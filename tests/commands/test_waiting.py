@@ -116,6 +116,17 @@ class TestStatus:
         told = command("status", terminal=True).out
         assert run.key[:8] in told and run.key not in told and "2 passed" in told
 
+    def test_in_80_columns_each_run_takes_one_line_and_a_failed_cleanup_is_said(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TERM", "dumb")  # 80 columns, no sequences
+        run_row()
+        left = end(run_row(), PASSED, PASSED, PASSED, verdict=Verdict.ERROR)
+        Run.objects.filter(pk=left.pk).update(cleanup=Cleanup.FAILED)
+        lines = command("status", terminal=True).out.splitlines()
+        assert [line.split()[1] for line in lines] == ["result", "error,", "queued"]
+        assert "cleanup failed" in lines[1] and "3 passed of 3" in lines[1] and max(map(len, lines)) <= 80
+
     def test_an_unknown_run_is_told_where_to_look(self) -> None:
         assert "The newest ones: manage.py status" in command("status", "0" * 32).err
 

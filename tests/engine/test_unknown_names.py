@@ -32,6 +32,12 @@ def test_a_name_that_nobody_knows_starts_nothing(arguments: list[str], words: li
     assert Run.objects.count() == Preview.objects.count() == 0
 
 
+def test_every_field_that_is_wrong_is_named_not_only_the_first() -> None:
+    ready_site()
+    done = command("preview", "--endpoint", "scripted", "--max-steps", "0", "--task", "nonesuch")
+    assert done.code == 2 and done.err.startswith("max_steps: ") and "\nalso: tasks[0]: " in done.err
+
+
 def test_a_profile_whose_bundle_is_not_here_starts_nothing() -> None:
     registry.store_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes(), user=None)
     done = command("start", "--endpoint", "scripted")

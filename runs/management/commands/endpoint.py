@@ -54,8 +54,11 @@ class Command(SiteCommand):
 
     def _list(self) -> Exit:
         rows = list(Endpoint.objects.filter(active=True).defer("record").order_by("name"))
-        headings = ("name", "version", "model", "address", "route")
-        self.output.table(headings, [(e.name, e.version, e.model, e.base_url, e.route) for e in rows])
+        if not rows and self.output.on_terminal:
+            self.output.line("There is no endpoint yet. Register one in the admin.")
+        elif rows:
+            headings = ("name", "version", "model", "address", "route")
+            self.output.table(headings, [(e.name, e.version, e.model, e.base_url, e.route) for e in rows])
         self.output.json(_LIST, {"endpoints": [_endpoint_json(endpoint) for endpoint in rows]})
         return Exit.DONE
 

@@ -16,6 +16,7 @@ from runs.management.choosing import add_choice, choice_of, is_chosen
 from runs.management.expectations import expected_of
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
+from runs.management.telling import tell_checks
 from runs.models import Worker
 from runs.preview import resolve
 from runs.preview_checks import Check, stored_checks, worst_first
@@ -76,12 +77,7 @@ class Command(SiteCommand):
             return [check.as_json() for check in host_checks(host, expected_of(worker, document))]
 
     def _tell(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:
-        rows = [
-            ["ok" if check["passed"] else check["level"], check["name"], check["code"] or "-",
-             check["detail"] if check["passed"] else f"{check['detail']} {check['remedy']}".strip()]
-            for check in checks
-        ]  # fmt: skip
-        self.output.table(("", "check", "code", "what"), rows)
+        tell_checks(self.output, checks)
         failed = [check for check in checks if not check["passed"] and check["level"] == "block"]
         source = "made just now"
         if options["stored"]:

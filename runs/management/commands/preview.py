@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 from runs.documents.canonical import load_object
 from runs.management.choosing import add_choice, preview_of
 from runs.management.output import Exit, SiteCommand
+from runs.management.telling import tell_checks
 from runs.models import Preview
 
 
@@ -34,12 +35,7 @@ class Command(SiteCommand):
             tasks = ", ".join(task["name"] for task in spec["tasks"])
             self.output.line(f"tasks: {tasks}; at most {spec['limits']['run_s']} s on {preview.worker.name}")
             self.output.line(f"endpoint: {preview.endpoint.host}, model {preview.endpoint.model}")
-        rows = [
-            ["ok" if check["passed"] else check["level"], check["name"], check["code"] or "-",
-             f"{check['detail']} {check['remedy']}".strip()]
-            for check in preview.checks
-        ]  # fmt: skip
-        self.output.table(("", "check", "code", "what"), rows)
+        tell_checks(self.output, preview.checks)
         if not preview.blocking:
             self.output.line(f"start just this within 15 minutes with: {_start_line(preview)}")
 

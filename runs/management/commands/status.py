@@ -10,11 +10,12 @@ from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.report_files import add_reports, check_reports
 from runs.management.run_words import count_strip, counts_aloud, run_json, state_line
 from runs.management.telling import reported, tell_run
-from runs.models import Run
+from runs.models import Cleanup, Run
 from runs.refusals import BadInput
 
 _MOST = 200
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")
+_NARROW_HEADINGS = ("run", "result", "trials", "endpoint", "created")
 
 
 class Command(SiteCommand):
@@ -56,16 +57,28 @@ class Command(SiteCommand):
     def _list(self, limit: int) -> Exit:
         runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")
         runs = runs.prefetch_related("trials")[:limit]
-        narrow = self.output.on_terminal  # where a line must not be long
-        rows = [
-            [run.key[:8] if narrow else run.key, run.state, run.verdict or "-", run.cleanup,
-             counts_aloud(run) if narrow else count_strip(run), run.profile.name, run.endpoint.name,
-             f"{run.created_at:%Y-%m-%d %H:%M:%S}"]
-            for run in runs
-        ]  # fmt: skip
-        if narrow and not rows and not self.output.as_json:
-            self.output.line("There is no run yet. Start one with: manage.py start --endpoint NAME --wait")
+        if self.output.on_terminal and not self.output.as_json:
+            if not runs:
+                self.output.line("There is no run yet. Start one with: manage.py start --endpoint NAME --wait")
+            else:
+                self.output.table(_NARROW_HEADINGS, [_narrow_cells(run) for run in runs])
             return Exit.DONE
-        self.output.table(_HEADINGS, rows)
+        self.output.table(_HEADINGS, [_cells(run) for run in runs])
         self.output.json("benchsite.runs/v1", {"runs": [run_json(run) for run in runs]})
         return Exit.DONE
+
+
+def _cells(run: Run) -> list[str]:
+    created = f"{run.created_at:%Y-%m-%d %H:%M:%S}"
+    return [
+        run.key, run.state, run.verdict or "-", run.cleanup, count_strip(run), run.profile.name, run.endpoint.name,
+        created,
+    ]  # fmt: skip
+
+
+def _narrow_cells(run: Run) -> list[str]:
+    """A row that fits into 80 columns: the verdict once there is one, the cleanup only when somebody has to act."""
+    result = run.verdict or run.state
+    if run.cleanup == Cleanup.FAILED:
+        result += ", cleanup failed"
+    return [run.key[:8], result, counts_aloud(run), run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M}"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from evidence.codes import CODES
 from runs.management.output import exit_of
-from runs.models import OwnedResource, Run, RunState, Trial
+from runs.models import Bucket, OwnedResource, Run, RunState, Trial
 
 RUN_SCHEMA = "benchsite.run/v1"
 _BUCKETS = ("requested", "evaluated", "passed", "failed", "error", "cancelled")
@@ -83,10 +83,15 @@ def trial_rows(run: Run) -> list[list[object]]:
     """Rows for a table: ordinal, task, result, code, reward, steps."""
     return [
         [trial.ordinal, trial.task_name, trial.bucket or trial.stage or "waiting", trial.failure_code or "-",
-         "not graded" if trial.reward is None else trial.reward,
+         "not graded" if (reward := _reward(trial)) is None else reward,
          "not recorded" if trial.steps is None else trial.steps]
         for trial in run.trials.all()
     ]  # fmt: skip
+
+
+def _reward(trial: Trial) -> int | None:
+    """The grade; null of a trial that was not evaluated, whose row may keep a reward that nobody may count."""
+    return trial.reward if trial.bucket in (Bucket.PASSED, Bucket.FAILED) else None
 
 
 TRIAL_HEADINGS = ("#", "task", "result", "code", "reward", "steps")
@@ -137,7 +142,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "bucket": trial.bucket,
         "class": trial.failure_class or None,
         "code": trial.failure_code or None,
-        "reward": trial.reward,
+        "reward": _reward(trial),
         "steps": trial.steps,
         "prompt_tokens": trial.prompt_tokens,
         "completion_tokens": trial.completion_tokens,

@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError
 from runs import lifecycle, queue, runlog
 from runs.management.commands import start
 from runs.management.interrupts import Interrupts
-from runs.models import Cleanup, Run, RunState, Verdict
+from runs.models import Bucket, Cleanup, Run, RunState, Verdict
 from tests.commands.calling import command
 from tests.runs.rows import FAILED, PASSED, Process, run_row
 from tests.runs.sites import Site, ready_site
@@ -126,6 +126,20 @@ class TestStatus:
         lines = command("status", terminal=True).out.splitlines()
         assert [line.split()[1] for line in lines] == ["result", "error,", "queued"]
         assert "cleanup failed" in lines[1] and "3 passed of 3" in lines[1] and max(map(len, lines)) <= 80
+
+    def test_a_reward_that_does_not_count_is_shown_nowhere_as_a_grade(self, tmp_path: Path) -> None:
+        seen = lifecycle.TrialEnd(
+            bucket=Bucket.ERROR,
+            reward=0,
+            failure_class="worker_runtime",
+            failure_code="worker_runtime.transfer_refused",
+        )
+        run, summary = end(run_row(), PASSED, FAILED, seen, verdict=Verdict.ERROR), tmp_path / "s.md"
+        rows = [line.split("\t") for line in command("status", run.key).out.splitlines()[1:4]]
+        assert [row[4] for row in rows] == ["1", "0", "not graded"]
+        told = command("status", run.key, "--json", "--summary", str(summary)).json
+        assert [trial["reward"] for trial in told["trials"]] == [1, 0, None]
+        assert summary.read_text().count("not graded") >= 1
 
     def test_an_unknown_run_is_told_where_to_look(self) -> None:
         assert "The newest ones: manage.py status" in command("status", "0" * 32).err

@@ -51,10 +51,11 @@ SENTENCE_FIELDS = ("exit_code", "status", "limit_s")
 _NOT_COUNTED = "The trial was not evaluated and counts neither as passed nor as failed."
 
 
-def _errors(klass: FailureClass, remedy: str, rows: dict[str, tuple[str, str]]) -> list[Code]:
+def _errors(klass: FailureClass, remedy: str, rows: dict[str, tuple[str, ...]]) -> list[Code]:
+    """``rows``: suffix to title, sentence, and where the class's own does not fit another remedy."""
     return [
-        Code(f"{klass.value}.{suffix}", Bucket.ERROR, klass, title, f"{sentence} {_NOT_COUNTED}", remedy)
-        for suffix, (title, sentence) in rows.items()
+        Code(f"{klass.value}.{suffix}", Bucket.ERROR, klass, title, f"{sentence} {_NOT_COUNTED}", *(own or [remedy]))
+        for suffix, (title, sentence, *own) in rows.items()
     ]
 
 
@@ -229,6 +230,7 @@ _WORKER = _errors(
         "transfer_refused": (
             "Transfer refused",
             "A transfer was refused because it held a link, a device, a bad name or too much data.",
+            "The agent left it so, and nothing is wrong with the worker. Read which transfer in the provider's record.",
         ),
         "disk_full": ("Disk full", "The worker's disk was full."),
         "provider_failure": ("Provider failure", "The environment provider recorded a failure."),
@@ -300,7 +302,7 @@ _ENDPOINT = [
             "unreachable": ("Endpoint unreachable", "The gateway could not reach the endpoint."),
             "not_ready": (
                 "Endpoint not found before the start",
-                "The endpoint or its model could not be reached before any trial was started.",
+                "The endpoint or its model was not found before any trial was started.",
             ),
             "tls": ("TLS not verified", "The endpoint's TLS certificate could not be verified."),
             "wrong_model": ("Wrong model", "The endpoint answered with another model than the alias."),

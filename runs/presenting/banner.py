@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchsite import words
 from evidence.codes import CODES
+from runs import readiness
 from runs.models.states import Cleanup, RunState, Stage, Verdict
 from runs.presenting import marks
 from runs.presenting.counts import Counts
@@ -43,6 +44,7 @@ class Situation:
     floor: float | None
     left: int
     worker: str
+    waits_for: str = ""  # of a queued run: what keeps it waiting, a sentence
     current_task: str = ""
     current_stage: str = ""
 
@@ -65,13 +67,13 @@ def banner(run: "Run", situation: Situation) -> Banner:
     mark = marks.of_run(run)
     if not run.terminal:
         return Banner(mark, _live(run, situation))
-    known = CODES.get(run.failure_code)
+    known, not_ready = CODES.get(run.failure_code), readiness.told(run.failure_code)
     left = _left(run, situation)
     return Banner(
         mark,
         " ".join(part for part in (_ended(run, situation), left) if part),
         code=run.failure_code,
-        remedy=known.remedy if known else "",
+        remedy=known.remedy if known else not_ready[1] if not_ready else "",
     )
 
 
@@ -82,7 +84,8 @@ def is_stale(run: "Run", now: datetime) -> bool:
 
 def _live(run: "Run", situation: Situation) -> str:
     if run.state == RunState.QUEUED:
-        return f"Waits for {situation.worker}. Nothing has been created yet."
+        why = f" {situation.waits_for}" if situation.waits_for else ""
+        return f"Waits for {situation.worker}.{why} Nothing has been created yet."
     if run.cancel_requested_at:
         who, at = run.cancel_requested_by_name, run.cancel_requested_at
         return (
@@ -134,6 +137,8 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
         sentence = known.sentence.removesuffix(
             " The trial was not evaluated and counts neither as passed nor as failed."
         )
+    elif not_ready := readiness.told(run.failure_code):
+        sentence = not_ready[0]
     elif run.state == RunState.INTERRUPTED:
         sentence = "The worker was lost while it executed this run."
     else:

@@ -67,6 +67,7 @@ class TrialPage:
     aloud: str
 
 
+_IN_TIME = "graded before every deadline"
 # The classifier's order (design 5) in the words of a page: title, and which classes or codes break it.
 _STEPS: list[tuple[str, str, tuple[str, ...]]] = [
     ("Identity and hashes", "task, images, ids and records agree", ("integrity",)),
@@ -82,7 +83,7 @@ _STEPS: list[tuple[str, str, tuple[str, ...]]] = [
         ),
     ),
     ("Carried out", "worker, engine and harness stayed", ("cancelled", "worker_runtime", "harness")),
-    ("Within its time", "graded before every deadline", ("incomplete",)),
+    ("Within its time", _IN_TIME, ("incomplete",)),
     (
         "Model answered",
         "the ledger holds well-formed answers",
@@ -142,7 +143,9 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
     answered = usage.get("requests_answered")
     found = []
     for index, (word, says, _codes) in enumerate(_STEPS):
-        if broken is not None and index > broken:
+        if broken is not None and index != broken and trial.started_at is None:
+            found.append(Proof("skipped", "off", word, "not judged: the trial never started"))
+        elif broken is not None and index > broken:
             found.append(Proof("skipped", "off", word, "not judged: an earlier step decided"))
         elif index == broken:
             title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
@@ -150,6 +153,8 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
             found.append(Proof("attention", "attention", word, title))
         else:
             detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
+            if detail == _IN_TIME and broken is not None:
+                detail = "no deadline came first"
             found.append(Proof("held", "", word, detail))
     return found
 
@@ -241,10 +246,11 @@ def _limit_line(
 
 def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reached: str) -> list[LimitRow]:
     counters = document.get("counters") or {}
-    known = counters.get("available") is True
     agent_limit, agent_s = _seconds(specs.get(spec, "limits.agent_s")), _seconds(trial.timings.get("agent_s"))
     trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), _seconds(trial.timings.get("total_s"))
     steps, max_steps = trial.steps, specs.get(spec, "controls.max_steps")
+    missing = "the engine's counters were not readable" if trial.started_at else "the trial never started"
+    unknown = "" if counters.get("available") is True else missing
     badges, tokens = set(trial.badges), trials.tokens(trial)
     counted = "the record holds no count" if tokens == words.NOT_REPORTED else "as the gateway counted them"
     return [
@@ -252,9 +258,9 @@ def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reac
         _used("Agent time", agent_s, agent_limit, words.duration, reached == "agent"),
         _used("Whole trial", total_s, trial_limit, words.duration, reached == "trial"),
         LimitRow("Tokens in / out", tokens, "", None, False, counted),
-        _counter("Memory", "oom_kills", counters, known, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
-        _counter("Processes", "pids_limit_hits", counters, known, str(specs.get(spec, "limits.agent.pids"))),
-        _counter("Writable storage", "tmpfs_full", counters, known, words.size(specs.storage_bytes(spec))),
+        _counter("Memory", "oom_kills", counters, unknown, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
+        _counter("Processes", "pids_limit_hits", counters, unknown, str(specs.get(spec, "limits.agent.pids"))),
+        _counter("Writable storage", "tmpfs_full", counters, unknown, words.size(specs.storage_bytes(spec))),
         LimitRow(
             "Cost",
             trials.cost(trial) or words.NOT_REPORTED,
@@ -278,10 +284,10 @@ def _used(word: str, value: Any, limit: Any, shown: Any, reached: bool) -> Limit
     )
 
 
-def _counter(word: str, key: str, counters: dict[str, Any], known: bool, limit: str) -> LimitRow:
-    """A limit of which the engine counts only how often it was hit."""
-    if not known:
-        return LimitRow(word, words.NOT_RECORDED, f"of {limit}", None, False, "the engine's counters were not readable")
+def _counter(word: str, key: str, counters: dict[str, Any], unknown: str, limit: str) -> LimitRow:
+    """A limit of which the engine counts only how often it was hit; ``unknown`` is why it is not known, if so."""
+    if unknown:
+        return LimitRow(word, words.NOT_RECORDED, f"of {limit}", None, False, unknown)
     hits = counters.get(key)
     reached = bool(hits)
     value = "reached" if reached else "never reached"

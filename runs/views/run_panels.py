@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, QuerySet, TextField, Value, When, prefetch_related_objects
+from django.db.models import Case, Q, QuerySet, TextField, Value, When, prefetch_related_objects
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
+from benchsite import words
 from runs import access, lines, svg
-from runs.models import OVER, AuditEntry, AuditKind, Bucket, LogLine, Run, Stage, Trial
+from runs.models import ACTIVE_STATES, OVER, AuditEntry, AuditKind, Bucket, LogLine, Run, RunState, Stage, Trial
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
@@ -104,6 +105,7 @@ def _verdict(shown: Shown) -> dict[str, Any]:
         floor=specs.floor(spec),
         left=owned.left,
         worker=run.worker.name,
+        waits_for=_waits_for(run),
         current_task=current.task_name if current else "",
         current_stage=current.stage if current else "",
     )
@@ -116,6 +118,17 @@ def _verdict(shown: Shown) -> dict[str, Any]:
         "stale": banners.is_stale(run, timezone.now()),
         "heartbeat": run.heartbeat_at,
     }
+
+
+def _waits_for(run: Run) -> str:
+    """Why a queued run has not begun, where that can be said; else nothing."""
+    if run.state != RunState.QUEUED:
+        return ""
+    if not run.worker.alive:
+        return "It is not running: start it there with manage.py worker."
+    others = Run.objects.filter(worker=run.worker_id).exclude(pk=run.pk)
+    before = others.filter(Q(state__in=ACTIVE_STATES) | Q(state=RunState.QUEUED, created_at__lt=run.created_at)).count()
+    return f"{words.counted(before, 'run is', 'runs are')} before this one." if before else ""
 
 
 def _current_trial(shown: Shown) -> Trial | None:

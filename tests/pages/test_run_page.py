@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from runs import lifecycle
-from runs.models import AuditEntry, Run, Trial
+from runs.models import AuditEntry, Run, Trial, Worker
 from runs.runlog import Line, append_log
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import PLANS, Site, make_run
@@ -306,3 +307,37 @@ def test_a_trial_that_ran_into_its_limit_says_so_at_the_step_and_beside_it_what_
     assert "Within its time The agent time limit was reached" in text
     assert "Writable storage never reached limit 328 MiB" in text
     assert "Tokens in / out not reported the record holds no count" in text
+
+
+def test_a_queued_run_says_what_it_waits_for(site: Site, browse: Browser) -> None:
+    first = make_run(site, "queued", name="first", at=timezone.now() - timedelta(minutes=1))
+    second = make_run(site, "queued", name="second", at=timezone.now())
+    assert "Waits for worker-1. 1 run is before this one. Nothing" in plain(text_of(browse("viewer"), second))
+    assert "Waits for worker-1. Nothing" in plain(text_of(browse("viewer"), first))
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    assert "It is not running: start it there with manage.py worker." in plain(text_of(browse("viewer"), first))
+
+
+def test_an_endpoint_that_was_not_ready_is_named_with_its_remedy(site: Site, browse: Browser) -> None:
+    run = make_run(site, "broken")
+    Run.objects.filter(pk=run.pk).update(failure_code="endpoint.wrong_model", failure_class="routing")
+    text = plain(text_of(browse("viewer"), run))
+    assert "The endpoint answered with another model's name. No trial was graded." in unescape(text)
+    assert "Correct the alias, or declare the name" in text
+    Run.objects.filter(pk=run.pk).update(failure_code="endpoint.not_ready", failure_class="serving_runtime")
+    assert "The endpoint cannot serve now. No trial" in plain(text_of(browse("viewer"), run))
+
+
+def test_a_trial_that_never_started_claims_nothing_about_what_was_never_done(site: Site, browse: Browser) -> None:
+    run = make_run(site, "broken")
+    Trial.objects.filter(run=run).update(started_at=None)
+    text = unescape(plain(browse("viewer").get(f"/runs/{run.key}/trials/1/").content.decode()))
+    assert text.count("not judged: the trial never started") == 6
+    assert "graded before" not in text and "were not readable" not in text
+
+
+def test_a_trial_that_was_not_graded_is_not_said_to_be_graded_in_time(site: Site, browse: Browser) -> None:
+    run = make_run(site, "error")
+    trial = Trial.objects.get(run=run, failure_code="grading.reward_boolean")
+    text = plain(browse("viewer").get(f"/runs/{run.key}/trials/{trial.ordinal}/").content.decode())
+    assert "no deadline came first" in text and "graded before every deadline" not in text

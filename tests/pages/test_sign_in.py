@@ -1,6 +1,7 @@
 """Who gets in, how often one may try, and what the account page says."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from benchsite import throttle
@@ -102,6 +103,15 @@ def test_the_account_names_roles_and_what_they_allow(site: Site, browse: Browser
     html = browse("reviewer").get("/account/").content.decode()
     assert "reviewer" in html
     assert "review bundles" in html
+
+
+def test_the_account_of_a_superuser_misses_no_role(site: Site, browse: Browser) -> None:
+    client = browse("viewer")
+    User.objects.filter(username="viewer-1").update(is_superuser=True)
+    site.viewer.groups.clear()
+    assert "none needed" in client.get("/account/").content.decode()
+    User.objects.filter(username="viewer-1").update(is_superuser=False)
+    assert "until then you see no runs" in client.get("/account/").content.decode()
 
 
 @pytest.mark.parametrize(("chosen", "kept"), [("dark", "dark"), ("light", "light"), ("", ""), ("<x>", "")])

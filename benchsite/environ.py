@@ -117,10 +117,12 @@ def database(name: str, *, sqlite: Path) -> dict[str, object]:
     url = text(name, "")
     if not url:
         return _sqlite(sqlite)
-    parts = _url(name, url, schemes={"postgres", "postgresql"}, like="postgresql://user:password@host:5432/database")
-    if not parts.path.strip("/"):
-        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/database.")
+    like = "postgresql://user:password@host:5432/database"
+    parts = _url(name, url, schemes={"postgres", "postgresql"}, like=like)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    # A password with a slash or a question mark that was not encoded ends there, and is not to be repeated.
+    if not re.fullmatch(r"/[^/@]+", parts.path) or "@" in parts.query:
+        raise ImproperlyConfigured(f"{name} must look like {like}; encode / ? # @ in a password as %2F %3F %23 %40.")
     if unknown := sorted(options.keys() - POSTGRESQL_OPTIONS):
         known = ", ".join(sorted(POSTGRESQL_OPTIONS))
         raise ImproperlyConfigured(f"{name} has the unknown option {unknown[0]}; known are {known}.")

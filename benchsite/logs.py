@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 from structlog.contextvars import bound_contextvars, merge_contextvars
@@ -55,12 +55,13 @@ def about(**names: str) -> Iterator[None]:
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """The password that stands in a URL, as it is written and as it is meant."""
+    """The password that stands in a URL, as it is written and as it is meant; a queue's may also stand in its query."""
     try:
-        password = urlsplit(url).password
+        parts = urlsplit(url)
+        found = [parts.password, *parse_qs(parts.query).get("password", [])]
     except ValueError:
         return []
-    return [password, unquote(password)] if password else []
+    return [form for password in found if password for form in dict.fromkeys((password, unquote(password)))]
 
 
 def logging_config(*, form: Format, level: str) -> dict[str, Any]:

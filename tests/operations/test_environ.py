@@ -64,6 +64,17 @@ def test_evidence_lies_in_the_data_folder_for_its_account_only(monkeypatch: pyte
     }
 
 
+@pytest.mark.parametrize(
+    "password", ["12/x?hidden", "12/hidden", "1/hid?den=hidden", "hid/hidden", "12?hidden", "1#hidden"]
+)
+def test_a_password_that_was_not_encoded_is_refused_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL must look like") as refused:
+        database(monkeypatch, f"postgresql://user:{password}@db.example:5432/benchsite")
+    assert "hid" not in str(refused.value)
+
+
 def test_evidence_in_a_shared_folder_is_written_with_its_modes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     options = {"location": str(tmp_path), "file_permissions_mode": 0o640, "directory_permissions_mode": 0o750}
     made = storages.create_storage(storage(monkeypatch, OPTIONS=json.dumps(options)))

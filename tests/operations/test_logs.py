@@ -97,6 +97,7 @@ def test_a_secret_that_nobody_named_would_have_been_written():
 
 def test_the_password_of_a_url_is_a_secret():
     assert logs.secrets_of_url("redis://:pa%2Fss-word@host:1/0") == ["pa%2Fss-word", "pa/ss-word"]
+    assert logs.secrets_of_url("unix:///run/redis.sock?db=0&password=pa%2Fss-word") == ["pa/ss-word"]
     assert logs.secrets_of_url("redis://host:1/0") == logs.secrets_of_url("http://[") == []
 
 

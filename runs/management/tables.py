@@ -11,7 +11,9 @@ _GAP = 2  # between two columns
 
 
 def show_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of harmless texts. No word is broken, so that an id can be copied from a narrow window too."""
+    """Print rows of harmless texts; none print nothing. No word is broken: an id can be copied from a narrow window."""
+    if not rows:
+        return
     columns = list(zip(headings, *rows, strict=True))
     widths = _widths(columns, console.width - _GAP * (len(columns) - 1))
     if widths is not None:

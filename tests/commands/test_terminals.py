@@ -35,6 +35,12 @@ def test_in_a_narrow_terminal_no_word_is_broken(width: int) -> None:
     )
 
 
+def test_a_table_without_rows_is_no_lonely_line_of_headings() -> None:
+    out = io.StringIO()
+    show_table(Console(file=out, width=80), HEADINGS, [])
+    assert out.getvalue() == ""
+
+
 def test_a_wide_column_gives_way_to_the_longest_word_of_another() -> None:
     out = io.StringIO()
     words, prose = "unauthorized-at-once", "an answer that takes more than one line here"

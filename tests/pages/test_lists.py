@@ -122,7 +122,7 @@ def test_a_quiet_site_says_that_nothing_needs_attention(site: Site, browse: Brow
 def test_rates_of_a_model_are_taken_over_what_was_evaluated(site: Site, browse: Browser) -> None:
     make_run(site, "broken", name="a")
     text = plain(browse("viewer").get("/").content.decode())
-    assert "no rate" in text and "none whole" in text
+    assert "no rate" in text and "no whole run" in text
     make_run(site, "error", name="b")
     text = plain(browse("viewer").get("/").content.decode())
     assert "1 of 2 passed" in text

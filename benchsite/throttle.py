@@ -6,6 +6,7 @@ live in this process, because a site without its queue must still let people in.
 """
 
 import hashlib
+import threading
 import time
 from collections import defaultdict
 
@@ -19,6 +20,7 @@ PER_NAME = 5
 PER_ADDRESS = 30
 
 _here: dict[str, list[float]] = defaultdict(list)
+_lock = threading.Lock()
 
 
 def blocked(name: str, address: str) -> bool:
@@ -27,19 +29,36 @@ def blocked(name: str, address: str) -> bool:
     return _count(by_name) >= PER_NAME or _count(by_address) >= PER_ADDRESS
 
 
-def failed(name: str, address: str) -> None:
-    """Count one failure."""
-    for key in _keys(name, address):
-        _add(key)
+def begun(name: str, address: str) -> bool:
+    """Whether one more may be tried; if so it counts as a failure until it succeeds.
+
+    It is counted before the password is looked at, so that many at once are no more than one after another.
+    """
+    if blocked(name, address):
+        return False
+    by_name, by_address = failed(name, address)
+    return by_name <= PER_NAME and by_address <= PER_ADDRESS
+
+
+def failed(name: str, address: str) -> tuple[int, int]:
+    """Count one failure; how many there are now, of the name at this address and of the address."""
+    by_name, by_address = _keys(name, address)
+    return _add(by_name), _add(by_address)
 
 
 def succeeded(name: str, address: str) -> None:
-    """Forget the failures of this name at this address; those of the address stay."""
-    key = _keys(name, address)[0]
-    _here.pop(key, None)
+    """Forget the failures of this name at this address; those of the address stay, but for the try that succeeded."""
+    by_name, by_address = _keys(name, address)
+    with _lock:
+        _here.pop(by_name, None)
+        if by_address in _here:
+            _here[by_address] = _here[by_address][:-1]
     try:
-        with _client() as client:
-            client.delete(key)
+        with _client() as client, client.pipeline() as pipe:
+            pipe.delete(by_name)
+            pipe.decr(by_address)
+            pipe.expire(by_address, WINDOW_S)
+            pipe.execute()
     except redis.RedisError:
         pass
 
@@ -65,12 +84,14 @@ def _count(key: str) -> int:
     return max(local, int(stored or 0))
 
 
-def _add(key: str) -> None:
+def _add(key: str) -> int:
     try:
         with _client() as client, client.pipeline() as pipe:
             pipe.incr(key)
             pipe.expire(key, WINDOW_S)
-            pipe.execute()
+            return int(pipe.execute()[0])
     except redis.RedisError:
         now = time.monotonic()
-        _here[key] = [*(at for at in _here[key] if at > now - WINDOW_S), now][-PER_ADDRESS - 1 :]
+        with _lock:
+            _here[key] = [*(at for at in _here[key] if at > now - WINDOW_S), now][-PER_ADDRESS - 1 :]
+            return len(_here[key])

@@ -36,17 +36,14 @@ class SignInForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
         # As Django reads it: without blanks around it, and in one form of compatible characters.
         name, address = str(self.cleaned_data.get("username", "")), _address(self.request)
-        if throttle.blocked(name, address):
+        if not throttle.begun(name, address):
             raise ValidationError(
                 "Too many attempts. Wait five minutes, or ask an administrator to set a new password.",
                 code="throttled",
             )
-        try:
-            cleaned = super().clean()
-        except ValidationError:
-            throttle.failed(name, address)
-            raise
-        throttle.succeeded(name, address)
+        cleaned = super().clean()  # a failure stays counted
+        if self.get_user() is not None:  # nobody signed in with a field left empty, so it forgives nothing
+            throttle.succeeded(name, address)
         return cleaned or {}
 
 

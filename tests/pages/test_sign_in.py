@@ -46,6 +46,24 @@ def test_after_five_failures_even_the_right_password_has_to_wait(site: Site, cli
     assert attempt(client, "VIEWER-1", PASSWORD) == 429
 
 
+@pytest.mark.parametrize("data", [{"password": ""}, {}, {"password": "   "}])
+def test_a_try_without_a_password_forgives_no_failure(site: Site, client: Client, data: dict[str, str]) -> None:
+    for _ in range(throttle.PER_NAME - 1):
+        attempt(client, "viewer-1", "wrong")
+    client.post("/sign-in/", {"username": "viewer-1", **data}, REMOTE_ADDR="192.0.2.7")
+    assert attempt(client, "viewer-1", PASSWORD) == 429
+
+
+def test_many_tries_at_once_are_no_more_than_one_after_another(site: Site) -> None:
+    """Each asks before any other has failed: a password takes time to be looked at."""
+    assert [throttle.begun("viewer-1", "192.0.2.7") for _ in range(throttle.PER_NAME + 1)] == [True] * 5 + [False]
+
+
+def test_signing_in_often_uses_up_nothing_of_an_address(site: Site, client: Client) -> None:
+    tries = range(throttle.PER_ADDRESS + 1)
+    assert {attempt(Client(), "viewer-1", PASSWORD) for _ in tries} == {302}
+
+
 def test_somebody_elses_failures_do_not_lock_one_out(site: Site, client: Client) -> None:
     for _ in range(6):
         attempt(client, "viewer-1", "wrong", address="198.51.100.1")

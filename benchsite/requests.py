@@ -1,4 +1,4 @@
-"""Which request does a log line belong to? Each request has an id, taken from `X-Request-ID` or made here."""
+"""What holds for every request? A log line names it by an id, and no browser keeps what a person was shown."""
 
 import re
 import uuid
@@ -40,6 +40,20 @@ class RequestIdMiddleware:
         key, match = kwargs.get("key"), request.resolver_match
         if isinstance(key, UUID) and match is not None and match.url_name not in _OTHER_KEYS:
             bind_contextvars(run=key.hex)
+
+
+class PrivatePagesMiddleware:
+    """Who signed in was shown what others may not see: no browser or proxy keeps it, so that after a sign-out nobody
+    finds it by going back. An answer that says how it may be kept is left as it is."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if "Cache-Control" not in response.headers and request.user.is_authenticated:
+            response["Cache-Control"] = "private, no-store"
+        return response
 
 
 @receiver(request_finished, dispatch_uid="benchsite.requests.forget")

@@ -3,7 +3,7 @@ TrialFacts."""
 
 from typing import Any
 
-from evidence.checks import Check, at
+from evidence.checks import Check, at, mapping, sequence
 from evidence.clocks import is_before
 from evidence.deadlines import read_deadline, stopped_at_limit
 from evidence.endpoint import EndpointFacts, endpoint_facts
@@ -90,7 +90,9 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
 
 def _confinement_proof(context: RunContext) -> Check:
     """Before any agent started, a probe showed that the run's network reaches nothing but the gateway (design 3.5)."""
-    confined = at(context.document, "probe", "passed") is True
+    probe = mapping(at(context.document, "probe"))
+    found = [at(check, "passed") for check in sequence(probe.get("checks"))]
+    confined = probe.get("passed") is True and all(passed is True for passed in found)
     return Check("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
 
 

@@ -67,8 +67,8 @@ def run_limit_s(spec: dict[str, Any]) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def pins(spec: dict[str, Any], reviewed: str = "") -> list[Pin]:
-    """Everything that identifies what was or would be executed."""
+def pins(spec: dict[str, Any], reviewed: str = "", *, private: bool) -> list[Pin]:
+    """Everything that identifies what was or would be executed; ``private`` tells where the credential is held too."""
     harness = f"Harbor {get(spec, 'harness.harbor')}, Python {get(spec, 'harness.python')}"
     agent = f"{get(spec, 'harness.agent')} {get(spec, 'harness.agent_version')}"
     bundle = f"{get(spec, 'bundle.name')}, revision {get(spec, 'bundle.revision')}"
@@ -82,7 +82,7 @@ def pins(spec: dict[str, Any], reviewed: str = "") -> list[Pin]:
             Pin(f"{role.capitalize()} image", "", str(get(spec, f"images.{role}") or ""))
             for role in ("agent", "verifier", "gateway")
         ],
-        Pin("Endpoint", _endpoint(spec), "", _credential(spec)),
+        Pin("Endpoint", _endpoint(spec), "", _credential(spec, private=private)),
         Pin(
             "Worker",
             str(get(spec, "worker.name") or ""),
@@ -108,19 +108,14 @@ def _endpoint(spec: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in (*parts, route) if part)
 
 
-def _credential(spec: dict[str, Any]) -> str:
+def _credential(spec: dict[str, Any], *, private: bool) -> str:
     credential = get(spec, "endpoint.credential") or {}
+    kind = {"env": "variable", "file": "file"}.get(str(credential.get("kind")))
     scripted = "; a scripted endpoint: it proves the adapter, never a model" if get(spec, "endpoint.scripted") else ""
-    match credential.get("kind"):
-        case "env":
-            text = (
-                f"credential from the variable {credential.get('name')} of the worker, never in the agent's container"
-            )
-        case "file":
-            text = f"credential from the file {credential.get('name')} of the worker, never in the agent's container"
-        case _:
-            text = "without a credential"
-    return text + scripted
+    if kind is None:
+        return f"without a credential{scripted}"
+    place = f"from the {kind} {credential.get('name')} of the worker" if private else "of the worker"
+    return f"credential {place}, never in the agent's container{scripted}"
 
 
 def limits(spec: dict[str, Any]) -> list[Fact]:

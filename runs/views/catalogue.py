@@ -54,7 +54,7 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     runs = list(listed().filter(endpoint__name=name)[:_RECENT])
     context = {
         "endpoint": found,
-        "credential": _credential(found.record),
+        "credential": _credential(found.record, private=access.may(request.user, access.READ_PRIVATE)),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
         "live": connection(request, found).placed(request),
@@ -87,11 +87,10 @@ def _suites(document: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _credential(record: str) -> str:
+def _credential(record: str, *, private: bool) -> str:
+    """Where the worker finds it; its place is told to those only who may read private evidence."""
     credential = _object(record).get("credential") or {}
-    match credential.get("kind"):
-        case "env":
-            return f"the worker's environment variable {credential.get('name')}"
-        case "file":
-            return f"the worker's file {credential.get('name')}"
-    return ""
+    kind = {"env": "environment variable", "file": "file"}.get(str(credential.get("kind")))
+    if kind is None:
+        return ""
+    return f"the worker's {kind} {credential.get('name')}" if private else "held by the worker"

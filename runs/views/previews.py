@@ -94,10 +94,11 @@ def _page(
 ) -> HttpResponse:
     spec = specs.read(preview.spec)
     page = present(preview, timezone.now(), accepted=request.POST.getlist("accept"), missing=missing or [])
+    private = access.may(request.user, access.READ_PRIVATE)
     context = {
         "preview": preview,
         "page": page,
-        "pins": specs.pins(spec, _review(preview)) if spec else [],
+        "pins": specs.pins(spec, _review(preview), private=private) if spec else [],
         "limits": specs.limits(spec) if spec else [],
         "token": starting.token_of(preview),
         "refusal": refusal,

@@ -24,7 +24,7 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
         "short": run.key[:8],
         "terminal": run.terminal,
         "live": live.placed(request),
-        "pins": specs.pins(specs.read(run.spec), _review(run)),
+        "pins": specs.pins(specs.read(run.spec), _review(run), private=access.may(request.user, access.READ_PRIVATE)),
         "spec_sha256": f"sha256:{run.spec_sha256}",
     }
     return render(request, "runs/run.html", context)

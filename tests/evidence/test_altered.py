@@ -278,6 +278,10 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "told two agents": (lambda run: run.trial.told["agents"].append(dict(run.trial.told["agents"][0])), TOLD),
     "no plan": (no_plan(None), TOLD),
     "a plan that is no object": (no_plan([]), TOLD),
+    "a probe that says that it passed though a check did not hold": (
+        put("run", "probe", value={"passed": True, "checks": [{"passed": True}, {"passed": False}]}),
+        "invalid_evaluation.proof_missing",
+    ),
     "a plan of another schema": (put("plan", "schema", value="x"), TOLD),
     "a plan of another run": (put("plan", "run_id", value="0" * 32), TOLD),
     "a plan of another trial": (put("plan", "trial", value=2), TOLD),

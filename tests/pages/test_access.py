@@ -72,6 +72,18 @@ def test_a_page_opens_for_exactly_the_roles_it_is_for(full: Site, name: str) -> 
     assert found == {who: 200 if who in READ[name] else 403 for who in ROLES}
 
 
+@pytest.mark.parametrize("name", READ)
+def test_no_browser_keeps_what_a_signed_in_person_was_shown(full: Site, name: str) -> None:
+    response = signed_in(full, "admin").get(address(full, name))
+    assert (response.status_code, response.headers.get("Cache-Control")) == (200, "private, no-store")
+
+
+def test_only_who_may_read_private_evidence_is_told_where_a_credential_is_held(full: Site) -> None:
+    for name in ("run", "endpoint"):
+        told = {who: "SERVING_A_KEY" in signed_in(full, who).get(address(full, name)).content.decode() for who in ROLES}
+        assert told == {who: who not in ("viewer", "reviewer") for who in ROLES}, name
+
+
 def test_nobody_sees_anything_without_signing_in(full: Site, client: Client) -> None:
     for name in (*READ, *ACT):
         for response in (client.get(address(full, name)), client.post(address(full, name))):

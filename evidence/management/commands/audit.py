@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.words import counted
 from evidence.auditing import Difference, NoRoom, audit
 from evidence.store import StorageFails
 from runs import access
@@ -44,7 +45,7 @@ class Command(SiteCommand):
             [[found.what, found.where, found.expected, found.found] for found in report.differences]
             + [["unavailable", path, "", ""] for path in report.unavailable],
         )
-        word = "nothing differs" if report.clean else f"{len(report.differences)} differences"
+        word = "nothing differs" if report.clean else counted(len(report.differences), "difference")
         what = "files" if report.expired else f"files and {report.trials} trials"
         self.output.line(f"{report.files} {what} audited: {word}")
         if report.expired:

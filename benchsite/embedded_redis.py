@@ -24,8 +24,7 @@ _servers: list[subprocess.Popen[bytes]] = []  # those that this process started;
 
 
 def ensure() -> None:
-    """Start the embedded server unless one answers, or ``REDIS_URL`` is set. Safe to call from many at
-    once."""
+    """Start the embedded server unless one answers, or ``REDIS_URL`` is set. Safe to call from many at once."""
     if settings.REDIS_URL or _answers():
         return
     socket: Path = settings.REDIS_SOCKET

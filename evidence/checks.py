@@ -1,5 +1,4 @@
-"""What was compared, and did it hold? Every check of a run or trial is reported, not only the first that
-failed."""
+"""What was compared, and did it hold? Every check of a run or trial is reported, not only the first that failed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,8 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is
-    private."""
+    """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is private."""
 
     name: str
     code: str

@@ -1,8 +1,7 @@
 """What did the model endpoint really answer to one trial, by the gateway's ledger?
 
 The ledger is written outside every container, so the endpoint's classes of failure come from here and from
-nowhere else. What the gateway itself refused never chooses a class: an agent can provoke a refusal (design
-5).
+nowhere else. What the gateway itself refused never chooses a class: an agent can provoke a refusal (design 5).
 """
 
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from evidence.ledger import LedgerRequest, TrialLedger
 
 @dataclass(frozen=True, slots=True)
 class EndpointFailure:
-    """An answer that is no completion: the code it leads to, and the endpoint's HTTP status if there was
-    one."""
+    """An answer that is no completion: the code it leads to, and the endpoint's HTTP status if there was one."""
 
     code: str
     status: int | None = None
@@ -22,8 +20,7 @@ class EndpointFailure:
 @dataclass(frozen=True, slots=True)
 class EndpointFacts:
     """One trial's requests. `last_failure` is the last answer of the endpoint that was no completion;
-    `ended_on_failure` says that nothing better came after it. Tokens are None when a completion lacks
-    them."""
+    `ended_on_failure` says that nothing better came after it. Tokens are None when a completion lacks them."""
 
     completions: int = 0
     failures: int = 0

@@ -24,8 +24,7 @@ class Timing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A limit that was hit. `phase` is environment, setup, agent, verifier, trial or run; `limit_s` in
-    seconds."""
+    """A limit that was hit. `phase` is environment, setup, agent, verifier, trial or run; `limit_s` in seconds."""
 
     phase: str
     limit_s: float | None

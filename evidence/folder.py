@@ -73,8 +73,7 @@ def relative_parts(path: str) -> tuple[str, ...]:
 
 
 class Folder:
-    """A directory opened once; every access goes from its descriptor, part by part, without following
-    links."""
+    """A directory opened once; every access goes from its descriptor, part by part, without following links."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -91,8 +90,7 @@ class Folder:
 
     @contextmanager
     def open(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A descriptor of a regular file with one name; raises OSError (ELOOP for unsafe types) or
-        UnsafePath."""
+        """A descriptor of a regular file with one name; raises OSError (ELOOP for unsafe types) or UnsafePath."""
         *folders, name = relative_parts(path)
         with self._directory(folders) as directory:
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
@@ -128,8 +126,7 @@ class Folder:
         return tuple(sorted(names))
 
     def walk(self, path: str = "", *, limit: int) -> Listing:
-        """Everything below that is not a directory, at most `limit` entries, in a stable order per
-        directory."""
+        """Everything below that is not a directory, at most `limit` entries, in a stable order per directory."""
         entries: list[Entry] = []
         truncated = False
         pending = [path]

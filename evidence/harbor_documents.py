@@ -15,8 +15,7 @@ JOB_LOCK_VERSIONS = (3,)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One JSON file of Harbor. `state` is ok, missing, unreadable or unsupported; `reason` names the
-    trouble."""
+    """One JSON file of Harbor. `state` is ok, missing, unreadable or unsupported; `reason` names the trouble."""
 
     path: str
     state: str

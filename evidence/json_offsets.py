@@ -1,5 +1,4 @@
-"""Where in a huge JSON file does each entry of its one long list stand? Found in one pass and constant
-memory.
+"""Where in a huge JSON file does each entry of its one long list stand? Found in one pass and constant memory.
 
 Lenient: the file is not validated, only followed bracket by bracket; a file that was cut gives what it has.
 """

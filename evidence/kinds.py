@@ -1,8 +1,7 @@
 """What is this file of a run's folder? Kinds by place, and which of them a viewer may read.
 
 The first pattern that matches decides. Places are those of the run's folder; what the provider kept comes
-before
-Harbor's own copies, because Harbor rewrites its files.
+before Harbor's own copies, because Harbor rewrites its files.
 """
 
 import re
@@ -30,6 +29,7 @@ KINDS = (
     Kind("manifest", "Reviewed manifest", r"manifest\.json"),
     Kind("run_record", "Run record", r"run\.json"),
     Kind("journal", "Ownership journal", r"journal\.json"),
+    Kind("engine", "Engine's identity", r"engine\.json"),
     Kind("ledger", "Gateway's ledger", r"ledger\.jsonl"),
     Kind("redactions", "Record of redactions", r"evidence/redactions\.json"),
     Kind("suite_result", "Suite result", r"evidence/suite\.json"),

@@ -40,8 +40,7 @@ def answer_digests(ledger: TrialLedger) -> tuple[str, ...]:
 
 
 class LedgerMatcher:
-    """Compares steps, in order, with a trial's answers. An answer is used once; skipped ones stay
-    unmatched."""
+    """Compares steps, in order, with a trial's answers. An answer is used once; skipped ones stay unmatched."""
 
     def __init__(self, digests: Sequence[str]) -> None:
         self._digests = digests

@@ -9,8 +9,7 @@ from runs.models import Run
 
 
 class ArtifactState(models.TextChoices):
-    """What became of a file. Only the first three can be read; the others say why there is nothing to
-    read."""
+    """What became of a file. Only the first three can be read; the others say why there is nothing to read."""
 
     OK = "ok", "Stored"
     EMPTY = "empty", "Empty"

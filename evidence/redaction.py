@@ -37,8 +37,7 @@ class Scrubbed:
 
 
 class Scrubber:
-    """Knows the forms of a set of secret values. Immutable; holds the values, so it is never logged or
-    pickled."""
+    """Knows the forms of a set of secret values. Immutable; holds the values, so it is never logged or pickled."""
 
     __slots__ = ("_forms", "_longest", "_pattern", "too_short")
 
@@ -66,8 +65,7 @@ class Scrubber:
         return self.scrub(text.encode("utf-8", "surrogatepass")).data.decode("utf-8", "surrogatepass")
 
     def scrub_stream(self, source: Source, sink: Sink) -> int:
-        """Copies `source` to `sink` without secrets, in constant memory; returns the number of
-        replacements."""
+        """Copies `source` to `sink` without secrets, in constant memory; returns the number of replacements."""
         replaced = 0
         buffer = b""
         while block := source.read(BLOCK):

@@ -1,5 +1,4 @@
-"""Which files of a run's folder had a secret removed, and what were they before? A record in the folder
-itself."""
+"""Which files of a run's folder had a secret removed, and what were they before? A record in the folder itself."""
 
 import json
 import os
@@ -26,8 +25,7 @@ class Redaction:
 
 
 def read_redactions(folder: Folder) -> dict[str, Redaction]:
-    """The record by path; empty when there is none or it cannot be read, which fails the files'
-    comparisons."""
+    """The record by path; empty when there is none or it cannot be read, which fails the files' comparisons."""
     read = folder.read(REDACTIONS_PATH, limit=MAX_BYTES)
     if read.state is not FileState.OK:
         return {}

@@ -160,8 +160,7 @@ def _tasks(spec: dict[str, Any]) -> list[Any]:
 
 
 def _tasks_of_folders(folder: Folder) -> list[Any]:
-    """Without a spec the folders are all that says which trials there were; nothing of them can be
-    believed."""
+    """Without a spec the folders are all that says which trials there were; nothing of them can be believed."""
     numbers = sorted(int(name) for name in folder.names("trials") if name.isdecimal() and len(name) < 5)
     return [{"ordinal": number, "name": "unknown"} for number in numbers]
 

@@ -15,8 +15,7 @@ _TEXTS = {b"0": 0, b"0\n": 0, b"1": 1, b"1\n": 1}
 
 
 class RewardState(StrEnum):
-    """`one` and `zero` are grades; every other state is the suffix of a code (`grading.…` or
-    `integrity.…`)."""
+    """`one` and `zero` are grades; every other state is the suffix of a code (`grading.…` or `integrity.…`)."""
 
     ONE = "one"
     ZERO = "zero"
@@ -39,8 +38,7 @@ class RewardState(StrEnum):
 
     @property
     def is_contradiction(self) -> bool:
-        """Two statements where one is allowed: the files were tampered with, or nobody can say which one
-        holds."""
+        """Two statements where one is allowed: the files were tampered with, or nobody can say which one holds."""
         return self in (RewardState.BOTH_FILES, RewardState.DUPLICATE_KEY)
 
 

@@ -65,8 +65,7 @@ class Hashing:
 
 
 def save(artifact: Artifact, content: IO[bytes]) -> None:
-    """Store `content` (from its start) for an artifact; sets its `stored`, `size` and `sha256`, saves no
-    row."""
+    """Store `content` (from its start) for an artifact; sets its `stored`, `size` and `sha256`, saves no row."""
     content.seek(0)
     hashing = Hashing(content)
     while hashing.read(CHUNK):
@@ -198,8 +197,7 @@ def verify(artifact: Artifact) -> bool:
 
 
 def range_chunks(artifact: Artifact, start: int, end: int) -> Iterator[bytes]:
-    """Bytes `start` to before `end`. Raises HashDiffers before the first byte when the file is another
-    one."""
+    """Bytes `start` to before `end`. Raises HashDiffers before the first byte when the file is another one."""
     if not verify(artifact):
         raise HashDiffers
     with open_stored(artifact) as file:

@@ -1,7 +1,6 @@
 """Which steps does a trajectory have, from here on? Windows of a file of any size, by its index.
 
-Lenient: every trouble is a problem of one step, or a reason why nothing can be shown; the raw file stays
-offered.
+Lenient: every trouble is a problem of one step, or a reason why nothing can be shown; the raw file stays offered.
 """
 
 import json
@@ -104,8 +103,7 @@ class Trajectory:
         return None
 
     def find(self, text: str, *, after: int = 0) -> tuple[int, ...]:
-        """Numbers of at most MAX_FOUND steps after `after` whose stored text holds `text`, upper or lower
-        case."""
+        """Numbers of at most MAX_FOUND steps after `after` whose stored text holds `text`, upper or lower case."""
         needles = _needles(text)
         found: list[int] = []
         number = after + 1

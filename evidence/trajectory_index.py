@@ -74,8 +74,7 @@ class Summary:
 
 
 def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summary:
-    """Writes the index of a trajectory to `sink` and returns its summary; never raises for what the file
-    holds.
+    """Writes the index of a trajectory to `sink` and returns its summary; never raises for what the file holds.
 
     `digests` are the ledger's answers to this trial (`ledger_match.answer_digests`).
     """

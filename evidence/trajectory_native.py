@@ -2,8 +2,7 @@
 
 Format `mini-swe-agent-1.x`: `info` and `messages`. A message of the assistant keeps the model's whole answer
 in
-`extra.response`; an answer that the agent could not use stands in the `extra` of the user message that says
-so.
+`extra.response`; an answer that the agent could not use stands in the `extra` of the user message that says so.
 """
 
 from datetime import UTC, datetime

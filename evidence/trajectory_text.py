@@ -1,5 +1,4 @@
-"""How is text that an agent made shown safely? Control characters visible, no half characters, bounded
-length."""
+"""How is text that an agent made shown safely? Control characters visible, no half characters, bounded length."""
 
 import json
 import re

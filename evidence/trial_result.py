@@ -1,5 +1,4 @@
-"""What is one trial's normalized result? The document that pages, exports and the register keep (design
-5)."""
+"""What is one trial's normalized result? The document that pages, exports and the register keep (design 5)."""
 
 from pathlib import PurePosixPath
 from typing import Any
@@ -74,8 +73,7 @@ def verifier_status(facts: TrialFacts) -> str:
 
 
 def usage_document(facts: TrialFacts) -> dict[str, Any]:
-    """Tokens as the gateway counted them at the endpoint. A cost of 0 beside tokens was not reported
-    (TR10)."""
+    """Tokens as the gateway counted them at the endpoint. A cost of 0 beside tokens was not reported (TR10)."""
     cost = facts.usage.get("cost_usd")
     reported = isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0
     return {

@@ -11,8 +11,7 @@ from runs.readiness import ENDPOINT_CLASSES
 
 
 def read_trouble(context: RunContext, files: TrialFiles, deadline: Deadline | None) -> tuple[Trouble, ...]:
-    """Failures of engine, image, disk, set-up and transfers, and of the run itself while this trial was
-    open."""
+    """Failures of engine, image, disk, set-up and transfers, and of the run itself while this trial was open."""
     stopped_at = _stopping_moment(context, files, deadline)
     found = [
         Trouble(_failure_code(failure.where, failure.code), failure.code)
@@ -67,8 +66,7 @@ def _failure_code(where: str, code: str) -> str:
 
 
 def _setup_trouble(observed: Observed) -> list[Trouble]:
-    """A set-up command's error counts only when the agent was never started: Harbor also probes by
-    commands."""
+    """A set-up command's error counts only when the agent was never started: Harbor also probes by commands."""
     command = observed.exec_of(AGENT, "setup")
     if observed.exec_of(AGENT, "agent") is not None or command is None or command.exit_code in (0, None):
         return []
@@ -76,8 +74,7 @@ def _setup_trouble(observed: Observed) -> list[Trouble]:
 
 
 def _transfer_trouble(transfer: Transfer) -> str | None:
-    """`failed` or `refused`. What the agent's own log folder held never decides: the agent could provoke
-    it."""
+    """`failed` or `refused`. What the agent's own log folder held never decides: the agent could provoke it."""
     if transfer.role != AGENT or transfer.outcome in ("ok", "source_absent"):
         return None
     if transfer.outcome == "refused":

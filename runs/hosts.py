@@ -26,8 +26,7 @@ def active_runs(worker: Worker) -> list[Run]:
 
 
 def declare_host_lost(*, user: AnyUser, worker: Worker) -> list[Run]:
-    """End the active runs of ``worker`` as interrupted with a failed cleanup, until it returns and
-    reconciles.
+    """End the active runs of ``worker`` as interrupted with a failed cleanup, until it returns and reconciles.
 
     Finished trials keep their results. Audited; repeating it ends nothing twice. Raises ``PermissionDenied``,
     and ``StillServing`` for a worker with a recent heartbeat.

@@ -15,8 +15,7 @@ _HARNESS_FIELDS = tuple(HarnessIdentity.__dataclass_fields__)
 
 
 def record_report(name: str, report: JsonObject, *, capability_sha256: str, host: str) -> Worker:
-    """Store a worker's capability report with the digest that specs are bound to; makes the row if need
-    be."""
+    """Store a worker's capability report with the digest that specs are bound to; makes the row if need be."""
     worker, _created = Worker.objects.get_or_create(name=name)
     Worker.objects.filter(pk=worker.pk).update(
         host=host,

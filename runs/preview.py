@@ -21,8 +21,7 @@ _INPUT_PATHS = ("tasks", "max_trial_seconds", "max_steps")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person chose: rows, and how the run is narrower than its profile (``None``: as the profile
-    says)."""
+    """What a person chose: rows, and how the run is narrower than its profile (``None``: as the profile says)."""
 
     profile: Profile
     bundle: TaskBundle

@@ -45,8 +45,7 @@ def loaded_profile(profile: Profile) -> LoadedProfile:
 
 
 def find_profile(name: str) -> Profile:
-    """The newest profile of that name, or the one whose content hash begins with it (8 characters or
-    more)."""
+    """The newest profile of that name, or the one whose content hash begins with it (8 characters or more)."""
     found = _named(Profile.objects.all(), name=name).order_by("-id").first()
     if found is None and len(name) >= 8:
         found = _named(Profile.objects.all(), content_sha256__startswith=name).first()
@@ -126,8 +125,7 @@ def find_bundle(name: str, *, revision: int | None = None) -> TaskBundle:
 
 
 def bundle_of(profile: Profile) -> TaskBundle:
-    """The one revision that a profile binds. Raises ``BadInput`` for a profile whose suites do not run
-    here."""
+    """The one revision that a profile binds. Raises ``BadInput`` for a profile whose suites do not run here."""
     try:
         wanted = require_runnable(loaded_profile(profile)).suites.environment.task_bundle
     except DocumentError as error:

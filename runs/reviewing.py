@@ -23,8 +23,7 @@ class BundleRefused(Refusal):
 def store_bundle(manifest: bytes, *, location: str, user: AnyUser | None) -> TaskBundle:
     """Store a manifest as a draft. The same manifest twice is one row; another one needs a new revision.
 
-    ``location`` is ``packaged:<name>`` or a folder below the data folder. Raises DocumentError,
-    BundleRefused.
+    ``location`` is ``packaged:<name>`` or a folder below the data folder. Raises DocumentError, BundleRefused.
     """
     loaded = load_manifest(manifest)
     identity = {"name": loaded.manifest.name, "revision": loaded.manifest.revision}
@@ -77,8 +76,7 @@ def review(bundle: TaskBundle, *, user: AnyUser, note: str = "") -> TaskBundle:
 def install_packaged(
     manifest: bytes, *, name: str, certification: JsonObject, reviewed_by: str, note: str
 ) -> TaskBundle:
-    """Store the bundle that ships with benchsite together with its certification and its review
-    (idempotent)."""
+    """Store the bundle that ships with benchsite together with its certification and its review (idempotent)."""
     bundle = store_bundle(manifest, location=f"packaged:{name}", user=None)
     if bundle.status == BundleStatus.DRAFT:
         bundle = certify(bundle, record=certification, user=None)

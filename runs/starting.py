@@ -103,8 +103,7 @@ def _still_holds(preview: Preview, accepted: Collection[str]) -> Spec:
 
 
 def _choice_now(preview: Preview) -> Choice:
-    """The same choice, with rows as they are now: the endpoint's active version, the worker's latest
-    report."""
+    """The same choice, with rows as they are now: the endpoint's active version, the worker's latest report."""
     active = Endpoint.objects.filter(name=preview.endpoint.name, active=True).first()
     return Choice(
         profile=preview.profile,

@@ -70,8 +70,9 @@ def certify(
     """Try every case of every task; the record, with `passed` only if every one came out as it must.
 
     `folder` is the bundle's; answers lie below `scratch` while they are graded; `on_case(task, case, passed)` tells of
-    progress. Raises DocumentError when the
-    folder is not the manifest's, or a task has no solution or no wrong answer to try.
+    progress.
+
+    Raises DocumentError when the folder is not the manifest's, or a task has no solution or no wrong answer to try.
     """
     raise_if(verify_bundle(folder, bundle))
     tasks: list[Json] = [_certify_task(folder, name, grader, scratch, on_case) for name in bundle.task_names]

@@ -40,8 +40,7 @@ def _engine() -> Engine:
 
 @dataclass
 class RecoveryReport:
-    """What one pass did: ids of runs (32 hex characters). ``problems`` are private sentences for
-    operators."""
+    """What one pass did: ids of runs (32 hex characters). ``problems`` are private sentences for operators."""
 
     interrupted: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)
@@ -98,8 +97,7 @@ def recover(
 
 
 def recover_run(run_id: str) -> bool:
-    """Conclude one run whose process has just been lost. False when it ended by itself or is still carried
-    out."""
+    """Conclude one run whose process has just been lost. False when it ended by itself or is still carried out."""
     report = RecoveryReport()
     with _one_at_a_time(wait=True):
         for run in _active_here().filter(pk=run_id):
@@ -128,8 +126,7 @@ def retry_cleanup(run_id: str) -> Cleanup:
 
 
 def lease_is_alive(run: Run) -> bool:
-    """Whether exactly the process that claimed ``run`` still lives: pid, start ticks and boot id all
-    match."""
+    """Whether exactly the process that claimed ``run`` still lives: pid, start ticks and boot id all match."""
     if run.lease_pid is None or run.lease_boot_id != boot_id():
         return False
     stat = process_stat(run.lease_pid)

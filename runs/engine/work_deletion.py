@@ -32,8 +32,7 @@ class WorkRefused(Exception):
 def delete_work(data: Path, run_id: str) -> None:
     """Delete `<data>/runs/<run id>/work` whole; nothing there is fine. `data` itself is trusted.
 
-    Links are removed, never followed; another file system mounted inside is refused. Raises WorkRefused and
-    OSError.
+    Links are removed, never followed; another file system mounted inside is refused. Raises WorkRefused and OSError.
     """
     with _run_folder(data, run_id) as run:
         try:

@@ -1,7 +1,6 @@
 """What does a command print, and with which code does it exit? Shared by every command (issue 7.1).
 
-Results go to stdout: lines in a pipe, tables on a terminal, one JSON document with ``--json``. Errors go to
-stderr.
+Results go to stdout: lines in a pipe, tables on a terminal, one JSON document with ``--json``. Errors go to stderr.
 """
 
 import json
@@ -138,8 +137,7 @@ class Printer:
 
 
 class SiteCommand(BaseCommand):
-    """A command with ``--json``, ``--user``, typed errors and the shared exit codes; subclasses define
-    ``act``."""
+    """A command with ``--json``, ``--user``, typed errors and the shared exit codes; subclasses define ``act``."""
 
     requires_migrations_checks = False
     output: Printer

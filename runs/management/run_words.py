@@ -23,8 +23,7 @@ def count_strip(run: Run) -> str:
 
 
 def strip_of(c: Mapping[str, int]) -> str:
-    """Six counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0
-    cancelled``."""
+    """Six counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0 cancelled``."""
     ended = c["evaluated"] + c["error"] + c["cancelled"]
     rest = "" if ended == c["requested"] else f" + {c['requested'] - ended} not ended"
     graded = f"{c['evaluated']} evaluated ({c['passed']} passed + {c['failed']} failed)"

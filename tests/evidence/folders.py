@@ -69,8 +69,7 @@ FILES_SHA256 = sha256("".join(f"{file['path']}\0{file['sha256']}\n" for file in 
 
 @dataclass
 class TrialCase:
-    """One trial's documents. `offset` is its start in seconds after the run's. `kept` is relative to
-    kept/."""
+    """One trial's documents. `offset` is its start in seconds after the run's. `kept` is relative to kept/."""
 
     number: int
     offset: float
@@ -267,8 +266,7 @@ def _load_trial(base: Path) -> TrialCase:
 
 
 def chain(lines: list[dict[str, Any]]) -> bytes:
-    """The ledger's bytes with sequence, hash chain and a closing line that fits, unless a line brings its
-    own."""
+    """The ledger's bytes with sequence, hash chain and a closing line that fits, unless a line brings its own."""
     previous, out = "0" * 64, b""
     for number, line in enumerate(lines):
         full = {"seq": number, "prev": previous, "at": at(number), **line}

@@ -1,5 +1,4 @@
-"""The table's order: with several observations at once, the earlier row decides. Every row alone decides
-too."""
+"""The table's order: with several observations at once, the earlier row decides. Every row alone decides too."""
 
 import itertools
 from collections.abc import Callable

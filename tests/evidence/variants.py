@@ -105,8 +105,7 @@ REWARDS = [
 
 
 def old_reward(run: RunCase) -> None:
-    """The file's mtime is set by the writer 20 s after the trial's start; so the verifier opens later
-    here."""
+    """The file's mtime is set by the writer 20 s after the trial's start; so the verifier opens later here."""
     run.trial.event("opened", role="verifier")["at"] = at(1000)
 
 

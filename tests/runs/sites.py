@@ -1,5 +1,4 @@
-"""A site that is ready to start a run: the packaged profile and bundle, an endpoint, a worker that has
-reported."""
+"""A site that is ready to start a run: the packaged profile and bundle, an endpoint, a worker that has reported."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -287,8 +287,7 @@ class TestTrials:
             lifecycle.close_trials(claimed(run_row()).pk, bucket=Bucket.PASSED)
 
     def test_an_interrupted_run_keeps_what_was_evaluated(self):
-        """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict
-        error."""
+        """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict error."""
         run = evaluated(claimed(run_row()), PASSED)
         closed = lifecycle.close_trials(
             run.pk,

@@ -1,5 +1,4 @@
-"""The worker as a real process on a real queue: killed, drained, and bereft of Redis. The engine is a fake
-one."""
+"""The worker as a real process on a real queue: killed, drained, and bereft of Redis. The engine is a fake one."""
 
 import multiprocessing
 import os

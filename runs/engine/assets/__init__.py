@@ -44,8 +44,7 @@ def load_assets(root: Path) -> Assets:
 
 
 def prepare(root: Path, *, offline: bool, report: Report) -> Assets:
-    """Build what is missing, verify what is there, and return it. Idempotent; one at a time per assets
-    folder.
+    """Build what is missing, verify what is there, and return it. Idempotent; one at a time per assets folder.
 
     `report` gets one line per step. Raises AssetError; what was finished before stays and is used next time.
     """

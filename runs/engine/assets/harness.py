@@ -36,8 +36,7 @@ class HarnessEnvironment:
 
 
 def load_harness(folder: AssetFolder) -> HarnessEnvironment:
-    """The locked environment, unverified. Raises AssetError `assets.not_prepared` and those of
-    `read_lock`."""
+    """The locked environment, unverified. Raises AssetError `assets.not_prepared` and those of `read_lock`."""
     lock = read_lock(folder.harness_lock)
     path = folder.harness / lock.key
     if not path.is_dir():
@@ -91,8 +90,7 @@ def build_harness(folder: AssetFolder, interpreter: Interpreter, pip: Path, repo
 
 
 def replace_adapter(folder: AssetFolder, interpreter: Interpreter, report: Report) -> None:
-    """Put the adapter in and lock the tree as it is then. Only for an environment just made or just
-    verified."""
+    """Put the adapter in and lock the tree as it is then. Only for an environment just made or just verified."""
     path = folder.harness / environment_key(interpreter)
     package = _site_packages(path) / "runs"
     _unlock(folder, path)
@@ -152,8 +150,7 @@ def _install(interpreter: Path, path: Path, wheels: Path, pip: Path) -> None:
 
 
 def _compile(path: Path, what: Path) -> None:
-    """Bytecode that is never checked against its source, so that a run neither trusts times nor writes
-    anything."""
+    """Bytecode that is never checked against its source, so that a run neither trusts times nor writes anything."""
     run(
         [
             path / "bin" / "python", "-I", "-m", "compileall", "-q", "-f", "-j", "0",

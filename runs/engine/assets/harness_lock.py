@@ -81,8 +81,7 @@ def write_lock(path: Path, lock: HarnessLock) -> None:
 
 
 def read_lock(path: Path) -> HarnessLock:
-    """Raises AssetError `assets.not_prepared`, `harness.lock_changed` (edited by hand),
-    `harness.lock_schema`."""
+    """Raises AssetError `assets.not_prepared`, `harness.lock_changed` (edited by hand), `harness.lock_schema`."""
     try:
         document = json.loads(path.read_bytes())
     except FileNotFoundError as error:

@@ -50,8 +50,7 @@ def missing_inputs(roles: list[ImageRole], folder: AssetFolder) -> list[str]:
 
 
 def prepare_images(roles: list[ImageRole], folder: AssetFolder, pip: Path | None, report: Report) -> None:
-    """Build these roles in order and lock each as soon as it is done. `pip` may be None when nothing is
-    missing.
+    """Build these roles in order and lock each as soon as it is done. `pip` may be None when nothing is missing.
 
     Raises AssetError; the images that were finished before stay locked.
     """

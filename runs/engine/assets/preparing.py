@@ -29,8 +29,7 @@ HarnessState = Literal["ready", "adapter", "absent"]
 
 
 def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> None:
-    """Raises AssetError; a full disk anywhere is `assets.disk_full`, a second prepare at once
-    `assets.busy`."""
+    """Raises AssetError; a full disk anywhere is `assets.disk_full`, a second prepare at once `assets.busy`."""
     try:
         folder.create()
         with _alone(folder):
@@ -75,8 +74,7 @@ def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
 
 
 def harness_state(folder: AssetFolder, interpreter: Interpreter) -> HarnessState:
-    """What must be done for the harness. Raises the AssetError of a tampered one: it is never repaired
-    silently."""
+    """What must be done for the harness. Raises the AssetError of a tampered one: it is never repaired silently."""
     if not folder.harness_lock.exists():
         return "absent"
     try:

@@ -29,8 +29,7 @@ class Content:
 def build_root(recipe: Recipe, folder: AssetFolder, archive: Path) -> tuple[Path, Content]:
     """Build a role's root in the work folder, from cached packages and wheels only. Needs root.
 
-    Raises AssetError `image.root_failed`, `image.build_failed`, `image.content_changed` and those of the
-    checks.
+    Raises AssetError `image.root_failed`, `image.build_failed`, `image.content_changed` and those of the checks.
     """
     root = folder.work / f"{recipe.role}-root"
     shutil.rmtree(root, ignore_errors=True)

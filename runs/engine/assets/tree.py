@@ -1,7 +1,6 @@
 """What exactly is in this folder? A manifest of every path, mode, link target and byte; what differs from it?
 
-No size or time stands in for content: every byte is read each time. 400 MB in 20,000 files take about
-half a second.
+No size or time stands in for content: every byte is read each time. 400 MB in 20,000 files take about half a second.
 """
 
 import hashlib
@@ -31,8 +30,7 @@ class Difference:
 
 
 def tree_manifest(folder: Path) -> str:
-    """One line per entry, sorted: octal mode with type, SHA-256 (of bytes or link target) or `-`, path
-    as JSON.
+    """One line per entry, sorted: octal mode with type, SHA-256 (of bytes or link target) or `-`, path as JSON.
 
     Raises OSError when an entry cannot be read.
     """

@@ -35,8 +35,7 @@ class Wheel:
 
 
 def read_requirements(text: str) -> list[Pin]:
-    """The pins of a requirements file made with --generate-hashes. Raises AssetError
-    `assets.requirements`."""
+    """The pins of a requirements file made with --generate-hashes. Raises AssetError `assets.requirements`."""
     pins = []
     for entry in re.split(r"\n(?=\S)", text.replace("\\\n", " ")):
         line = entry.strip()

@@ -32,6 +32,10 @@ class Stage:
             return _renamed(answer_to({**request, "model": ALIAS_PREFIX + part}), alias)
         return Answer(200, completion(alias, part[min(spoken(messages), len(part) - 1)], messages))
 
+    def forget(self, alias: str) -> None:
+        with self._lock:
+            self.heard = {place: messages for place, messages in self.heard.items() if place[0] != alias}
+
     def printed(self, alias: str, task: str) -> str:
         """What the agent's commands printed, as it told the endpoint; the agent leaves out the middle of much."""
         told = [message["content"] for message in self.heard[alias, task] if message["role"] == "tool"]

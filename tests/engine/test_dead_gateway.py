@@ -16,7 +16,6 @@ ENDED = "select verdict from runs_run where id = ?"
 @pytest.fixture(scope="module")
 def outage(gate: Gate) -> EndedRun:
     """Its first trial was graded; its second waits for an answer when the gateway is killed."""
-    gate.stage.heard.pop((LOST, "config-merge"), None)
     run = gate.start(LOST, "ledger-totals", "config-merge")
     wait_until(lambda: (LOST, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
     resources = Journal(gate.site.run_folder(run)).read().resources

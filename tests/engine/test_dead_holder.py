@@ -18,7 +18,6 @@ ENDED = "select verdict from runs_run where id = ?"
 @pytest.fixture(scope="module")
 def broken(gate: Gate) -> tuple[EndedRun, After]:
     """While the second trial's agent waits for an answer, the holder of its container dies."""
-    gate.stage.heard.pop((LOST, "config-merge"), None)
     run = gate.start(LOST, "ledger-totals", "config-merge")
     wait_until(lambda: (LOST, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
     resources = Journal(gate.site.run_folder(run)).read().resources

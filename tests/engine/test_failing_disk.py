@@ -43,7 +43,7 @@ def fill(data: Path) -> None:
 
 
 def test_a_disk_that_fills_up_during_a_run(own_disk: GateSite, gate: Gate) -> None:
-    gate.stage.heard.pop((HANG, TASK), None)
+    gate.stage.forget(HANG)
     with own_disk.worker():
         run = own_disk.start(HANG, TASK)
         wait_until(lambda: (HANG, TASK) in gate.stage.heard or own_disk.value(ENDED, run))

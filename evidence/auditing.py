@@ -1,7 +1,6 @@
 """Do a run's register and rows still say what its files say? Hash everything again, derive the results again, and hold
 what pages show against what was confirmed and published."""
 
-import errno
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from evidence.results import read_run
 from evidence.reviewed_files import MANIFEST_PATH
 from evidence.strict_json import JsonProblem, load_object
 from evidence.verdict import count
+from runs.disk import disk_trouble
 from runs.models import AuditEntry, AuditKind, Run
 
 
@@ -58,7 +58,6 @@ class NoRoom(Exception):
 
 _MAX_SUITE_BYTES = 64 * 1024 * 1024  # as large as a file that is stored
 _MAX_SUITE_ITEMS = 10_000_000
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 type Replayer = Callable[[Run, Path], Iterable[Difference]]
 
@@ -69,7 +68,7 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
     The stored files are laid out in a folder below `scratch` and classified like a fresh run; files that were
     refused or quarantined are named as unavailable, since a result cannot be derived from them, and when files were
     removed by retention no result is. `replay` may look at the laid-out folder too, and add differences.
-    Raises NoRoom when they cannot be laid out.
+    Raises NoRoom when they cannot be laid out, and store.StorageFails when they cannot be had.
     """
     artifacts = list(Artifact.objects.filter(run=run))
     readable = [artifact for artifact in artifacts if artifact.readable]
@@ -141,8 +140,10 @@ def _lay_out(artifacts: list[Artifact], root: Path) -> None:
             with store.open_stored(artifact) as source, target.open("xb") as copy:
                 while piece := source.read(store.CHUNK):
                     copy.write(piece)
+        except store.StorageFails:
+            raise  # an outage in the middle is no missing file either
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if disk_trouble(error) is not None:
                 raise NoRoom(str(error)) from error
             continue  # a missing file is a difference of its own
 

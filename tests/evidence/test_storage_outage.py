@@ -95,6 +95,23 @@ def test_an_audit_finds_no_difference_and_does_not_pass(outage: Run) -> None:
     assert refused("audit", outage.key) == (4, "evidence.storage_fails")
 
 
+def test_an_audit_whose_storage_goes_away_in_the_middle_finds_no_difference(
+    run: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file is read twice: to be hashed, and to derive the results again."""
+    kept, opens, opened = len([row for row in Artifact.objects.all() if row.readable]), FileSystemStorage._open, []
+
+    def open_or_fail(storage: FileSystemStorage, name: str, mode: str = "rb") -> Any:
+        opened.append(name)
+        if len(opened) > kept:
+            raise NoConnection("no route")
+        return opens(storage, name, mode)
+
+    monkeypatch.setattr(FileSystemStorage, "_open", open_or_fail)
+    assert refused("audit", run[0].key) == (4, "evidence.storage_fails")
+    assert len(opened) == kept + 1
+
+
 def test_no_archive_is_written(outage: Run, tmp_path: Path) -> None:
     target = tmp_path / "run.zip"
     assert refused("export", outage.key, str(target)) == (4, "evidence.storage_fails") and not target.exists()

@@ -17,6 +17,7 @@ from runs import audit
 from runs.access import AnyUser
 from runs.models import (
     ACTIVE_STATES,
+    EVALUATED,
     LEGAL_ENDINGS,
     OVER,
     STATE_OF_STAGE,
@@ -196,7 +197,7 @@ def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
 @patient
 def close_trials(run_id: RunId, *, bucket: Bucket, failure_class: str = "", failure_code: str = "") -> int:
     """Give every trial without a bucket this one (cancelled, or an error); returns how many there were."""
-    if bucket in (Bucket.PASSED, Bucket.FAILED):
+    if bucket in EVALUATED:
         raise IllegalEnding("a trial is evaluated one by one")
     with transaction.atomic():
         if not _active(run_id).update(updated_at=timezone.now()):
@@ -332,7 +333,7 @@ def _why_not_cancelled(run_id: RunId) -> CancelOutcome:
 
 def _increment(bucket: Bucket, by: int = 1) -> dict[str, Any]:
     changed = {f"count_{bucket.value}": F(f"count_{bucket.value}") + by}
-    if bucket in (Bucket.PASSED, Bucket.FAILED):
+    if bucket in EVALUATED:
         changed["count_evaluated"] = F("count_evaluated") + by
     return changed
 
@@ -343,7 +344,7 @@ def _counted(run_id: RunId) -> dict[str, int]:
 
     return Trial.objects.filter(run_id=_pk(run_id)).aggregate(
         count_requested=Count("pk"),
-        count_evaluated=of(Bucket.PASSED, Bucket.FAILED),
+        count_evaluated=of(*EVALUATED),
         count_passed=of(Bucket.PASSED),
         count_failed=of(Bucket.FAILED),
         count_error=of(Bucket.ERROR),

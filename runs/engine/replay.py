@@ -15,7 +15,7 @@ from runs.engine.assets import AssetError, load_assets
 from runs.engine.certifying import GRADE_S, MARGIN_S, ContainerGrader
 from runs.engine.maintenance import maintenance
 from runs.engine.preflight import bundle_folder
-from runs.models import Run
+from runs.models import EVALUATED, Run
 from runs.ownership import JournalError
 
 _JOURNAL = "replay"
@@ -66,7 +66,7 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
         grader = ContainerGrader(api, journal, bundle, images)
         return [
             _replay(run, grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
-            for trial in run.trials.filter(bucket__in=("passed", "failed")).order_by("ordinal")
+            for trial in run.trials.filter(bucket__in=EVALUATED).order_by("ordinal")
         ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from evidence.codes import CODES
 from runs.management.output import exit_of
-from runs.models import Bucket, OwnedResource, Run, RunState, Trial
+from runs.models import OwnedResource, Run, RunState, Trial
 
 RUN_SCHEMA = "benchsite.run/v1"
 _BUCKETS = ("requested", "evaluated", "passed", "failed", "error", "cancelled")
@@ -90,7 +90,7 @@ def trial_rows(run: Run) -> list[list[object]]:
 
 def _reward(trial: Trial) -> int | None:
     """The grade; null of a trial that was not evaluated, whose row may keep a reward that nobody may count."""
-    return trial.reward if trial.bucket in (Bucket.PASSED, Bucket.FAILED) else None
+    return trial.reward if trial.evaluated else None
 
 
 TRIAL_HEADINGS = ("#", "task", "result", "code", "reward", "steps")

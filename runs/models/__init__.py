@@ -8,6 +8,7 @@ from runs.models.resources import LogLine, OwnedResource, StageMark
 from runs.models.runs import Run
 from runs.models.states import (
     ACTIVE_STATES,
+    EVALUATED,
     LEGAL_ENDINGS,
     OVER,
     STATE_OF_STAGE,
@@ -23,6 +24,7 @@ from runs.models.workers import HarnessLock, ImageLock, Worker
 
 __all__ = [
     "ACTIVE_STATES",
+    "EVALUATED",
     "LEGAL_ENDINGS",
     "OVER",
     "STATE_OF_STAGE",

@@ -48,6 +48,10 @@ class Bucket(TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+# What was independently graded.
+EVALUATED = (Bucket.PASSED, Bucket.FAILED)
+
+
 class Cleanup(TextChoices):
     """Whether everything that a run owned is gone; separate from the verdict."""
 

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from runs.models.runs import Run
-from runs.models.states import Bucket
+from runs.models.states import EVALUATED, Bucket
 
 
 class Trial(models.Model):
@@ -60,3 +60,8 @@ class Trial(models.Model):
 
     def __str__(self) -> str:
         return f"trial {self.ordinal} {self.task_name}"
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether it was independently graded: only then does its reward count."""
+        return self.bucket in EVALUATED

@@ -160,7 +160,7 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
 
 
 def _broken_step(trial: "Trial") -> int | None:
-    if trial.bucket in ("passed", "failed"):
+    if trial.evaluated:
         return None
     if trial.bucket == "cancelled":
         return 2
@@ -304,7 +304,7 @@ def _seconds(value: Any) -> float | None:
 def _reward(trial: "Trial") -> str:
     if trial.reward is None:
         return ""
-    return str(trial.reward) if trial.bucket in ("passed", "failed") else f"{trial.reward}, kept and not counted"
+    return str(trial.reward) if trial.evaluated else f"{trial.reward}, kept and not counted"
 
 
 def _aloud(rows: list[StageRow]) -> str:

@@ -109,13 +109,18 @@ def _endpoint(spec: dict[str, Any]) -> str:
 
 
 def _credential(spec: dict[str, Any], *, private: bool) -> str:
-    credential = get(spec, "endpoint.credential") or {}
-    kind = {"env": "variable", "file": "file"}.get(str(credential.get("kind")))
+    place = credential_place(get(spec, "endpoint.credential") or {}, private=private)
     scripted = "; a scripted endpoint: it proves the adapter, never a model" if get(spec, "endpoint.scripted") else ""
+    said = f"credential {place}, never in the agent's container" if place else "without a credential"
+    return said + scripted
+
+
+def credential_place(credential: dict[str, Any], *, private: bool) -> str:
+    """Where the worker finds it, empty for none; its name is told to those only who may read private evidence."""
+    kind = {"env": "environment variable", "file": "file"}.get(str(credential.get("kind")))
     if kind is None:
-        return f"without a credential{scripted}"
-    place = f"from the {kind} {credential.get('name')} of the worker" if private else "of the worker"
-    return f"credential {place}, never in the agent's container{scripted}"
+        return ""
+    return f"in the worker's {kind} {credential.get('name')}" if private else "held by the worker"
 
 
 def limits(spec: dict[str, Any]) -> list[Fact]:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from runs import access, svg
 from runs.models import Endpoint, Profile, Run
-from runs.presenting import models_table
+from runs.presenting import models_table, specs
 from runs.presenting.run_rows import run_row
 from runs.views.connection import connection
 from runs.views.overview import history
@@ -52,9 +52,10 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     found = access.endpoint_or_404(request.user, name, version)
     runs = list(listed().filter(endpoint__name=name)[:_RECENT])
+    private = access.may(request.user, access.READ_PRIVATE)
     context = {
         "endpoint": found,
-        "credential": _credential(found.record, private=access.may(request.user, access.READ_PRIVATE)),
+        "credential": specs.credential_place(_object(found.record).get("credential") or {}, private=private),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
         "live": connection(request, found).placed(request),
@@ -85,12 +86,3 @@ def _suites(document: str) -> list[tuple[str, str]]:
         count = len(cases) if isinstance(cases, list) else cases
         rows.append((str(name), f"{count} cases" if count is not None else "cases not named"))
     return rows
-
-
-def _credential(record: str, *, private: bool) -> str:
-    """Where the worker finds it; its place is told to those only who may read private evidence."""
-    credential = _object(record).get("credential") or {}
-    kind = {"env": "environment variable", "file": "file"}.get(str(credential.get("kind")))
-    if kind is None:
-        return ""
-    return f"the worker's {kind} {credential.get('name')}" if private else "held by the worker"

@@ -38,7 +38,7 @@ def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Ob
         *(
             Check(f"sent.{purpose}", _CODE, _is_reviewed(transfer, place, _files(entry, below)), transfer.path)
             for role, purpose, place, below in SENT
-            for transfer in _sent(observed, role, purpose)
+            for transfer in sent(observed, role, purpose)
         ),
     ]
 
@@ -46,7 +46,7 @@ def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Ob
 def sent_proof(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> Check:
     """The agent was given the task's files: one that saw none of them did not do this task."""
     needed = bool(_files(_entry(manifest, task), "environment/"))
-    given = bool(_sent(observed, AGENT, "environment"))
+    given = bool(sent(observed, AGENT, "environment"))
     return Check("proof.task_files", "invalid_evaluation.proof_missing", given or not needed, "no task files were sent")
 
 
@@ -79,7 +79,7 @@ def _files(entry: dict[str, Any], below: str) -> set[CopiedFile]:
     }
 
 
-def _sent(observed: Observed, role: str, purpose: str) -> list[Transfer]:
+def sent(observed: Observed, role: str, purpose: str) -> list[Transfer]:
     """What arrived; of an upload that failed its own trouble tells."""
     return [
         item

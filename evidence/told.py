@@ -13,11 +13,11 @@ from evidence.checks import Check, at, equal, mapping, short
 from evidence.container_checks import internal_network
 from evidence.folder import FileState, Folder
 from evidence.harbor_applied import API_KEY, told_differences
+from evidence.harbor_controls import PROVIDER
 from evidence.strict_json import JsonProblem, load_object
 from runs.ownership_document import JournalDocument
 
 PLAN_SCHEMA = "benchsite.environment-plan/v1"
-PROVIDER = "runs.harness.environment:OwnedEnvironment"
 GATEWAY_HOST = "model-gateway"
 PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
 GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")

@@ -16,7 +16,7 @@ from evidence.kept_checks import (
     whole_input_proof,
 )
 from evidence.observed import AGENT, VERIFIER, Observed
-from evidence.reviewed_files import reviewed_checks, sent_proof
+from evidence.reviewed_files import reviewed_checks, sent, sent_proof
 from evidence.told import told_checks
 from evidence.trial_files import RunContext, TrialFiles, text
 from runs.ownership_document import JournalDocument
@@ -95,10 +95,7 @@ def _steps_check(context: RunContext, trial: int) -> Check:
 
 def _tests_were_sent(observed: Observed) -> bool:
     """The reviewed grading program went into the verifier; Harbor sends it for every separate verifier."""
-    return any(
-        item.role == VERIFIER and item.purpose == "tests" and item.direction == "upload" and item.outcome == "ok"
-        for item in observed.transfers
-    )
+    return bool(sent(observed, VERIFIER, "tests"))
 
 
 def _version_check(observed: Observed, spec: dict[str, Any]) -> Check:

@@ -19,6 +19,7 @@ from django.conf import settings
 
 from runs import lifecycle
 from runs.containers import EngineError, connect
+from runs.disk import FULL
 from runs.documents.canonical import load_object
 from runs.engine.asking import Asked, ask_endpoint
 from runs.engine.assets import AssetError, Assets, load_assets
@@ -334,6 +335,6 @@ class Execution:
 
 
 def _disk_words(error: OSError) -> tuple[str, str]:
-    if error.errno == 28:
+    if error.errno in FULL:
         return "worker_runtime.disk_full", "The worker's disk is full. Free space and start the run again."
     return "worker_runtime.files", "The worker could not write the run's files."

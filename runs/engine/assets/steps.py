@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runs.disk import FULL
 from runs.engine.assets.errors import AssetError
 
 Report = Callable[[str], None]
@@ -63,7 +64,7 @@ def run(
 
 def disk_full(error: OSError) -> AssetError | None:
     """The one error for a full disk, or None when `error` is something else."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno not in FULL:
         return None
     return AssetError(
         "assets.disk_full",

@@ -18,7 +18,7 @@ from runs.containers import connect
 from runs.documents.packaged import ENVIRONMENT_SMOKE
 from runs.engine.assets.image_lock import read_images, write_images
 from tests.engine.conftest import HANG, Gate
-from tests.engine.site import ROOT, Done, GateSite, copied_site
+from tests.engine.site import ROOT, Done, GateSite, on_own_disk
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -115,16 +115,8 @@ def test_without_an_engine_a_start_is_blocked(world: GateSite) -> None:
 @pytest.fixture
 def small_world(gate: Gate) -> Iterator[GateSite]:
     """A site on a disk of 24 MiB."""
-    site = copied_site(gate.site)
-    content = {path.name: path.read_bytes() for path in site.data.iterdir()}
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0700", "gate", str(site.data)], check=True)
-    for name, kept in content.items():
-        (site.data / name).write_bytes(kept)
-    yield site
-    (site.data / "filler").unlink(missing_ok=True)
-    site.stop_queue()
-    subprocess.run(["umount", str(site.data)], check=True)
-    shutil.rmtree(site.data)
+    with on_own_disk(gate.site, "24m") as site:
+        yield site
 
 
 def test_fs07_too_little_room_ends_the_run_before_anything_starts(small_world: GateSite) -> None:

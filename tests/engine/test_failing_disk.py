@@ -1,7 +1,5 @@
 """The disk is full while an agent works: nothing is left, nothing is evaluated, and it is said what it is."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from tests.engine.conftest import HANG, Gate
 from tests.engine.looking import look_after
-from tests.engine.site import GateSite, copied_site, wait_until
+from tests.engine.site import GateSite, on_own_disk, wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
 ENDED = "select ended_at from runs_run where id = ?"
@@ -20,18 +18,8 @@ TASK = "config-merge"
 @pytest.fixture
 def own_disk(gate: Gate) -> Iterator[GateSite]:
     """A site whose data folder is a file system of its own, just larger than a run needs to begin."""
-    site = copied_site(gate.site)
-    content = {path.name: path.read_bytes() for path in site.data.iterdir()}
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1300m,mode=0700", "gate", str(site.data)], check=True)
-    for name, kept in content.items():
-        (site.data / name).write_bytes(kept)
-    try:
+    with on_own_disk(gate.site, "1300m") as site:
         yield site
-    finally:
-        (site.data / "filler").unlink(missing_ok=True)
-        site.stop_queue()
-        subprocess.run(["umount", "-l", str(site.data)], check=True)
-        shutil.rmtree(site.data)
 
 
 def fill(data: Path) -> None:

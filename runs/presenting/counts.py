@@ -174,19 +174,27 @@ def _floor_words(counts: Counts, floor: float | None) -> str:
 def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str) -> list[Gate]:
     """The four conditions of a pass (design 5), each held, open, not applied or still to come.
 
-    ``integrity`` None is unknown; ``cleanup`` is pending, clean or failed; ``owned`` its numbers in words.
+    ``integrity`` None is unknown; ``cleanup`` is a run's (design 3); ``owned`` its numbers in words.
     """
     whole = counts.requested > 0 and counts.evaluated == counts.requested
     return [
         Gate(_icon(whole, counts.ended), "Every trial evaluated", f"{counts.evaluated} of {counts.requested}"),
         _floor_gate(counts, floor, whole),
         Gate(_icon(integrity, counts.ended), "Integrity held", _integrity_words(integrity, counts.ended)),
-        Gate(
-            {"clean": "held", "failed": "attention"}.get(cleanup, "queued"),
-            "Nothing left behind",
-            owned or {"clean": "all removed", "failed": "something is left"}.get(cleanup, "at the end"),
-        ),
+        _cleanup_gate(cleanup, owned),
     ]
+
+
+def _cleanup_gate(cleanup: str, owned: str) -> Gate:
+    name = "Nothing left behind"
+    match cleanup:
+        case "clean":
+            return Gate("held", name, owned or "all removed")
+        case "failed":
+            return Gate("attention", name, owned or "something is left")
+        case "declared":  # whatever the last attempt counted: a person's word holds no gate
+            return Gate("attention", name, "declared, never verified")
+    return Gate("queued", name, owned or "at the end")
 
 
 def _floor_gate(counts: Counts, floor: float | None, whole: bool) -> Gate:

@@ -49,13 +49,16 @@ def _fill() -> dict[str, str]:
     django.setup()
     from django.core.management import call_command
 
-    from runs import preview
+    from runs import lifecycle, preview
     from runs.models import Worker
     from tests.browser.conftest import admin_paths, paths
     from tests.pages import factories
 
     call_command("migrate", verbosity=0)
     site = factories.full_site()
+    pages = paths(site) | admin_paths(site)
+    declared = factories.make_run(site, "error")
+    lifecycle.declare_resolved(declared.pk, user=site.admin, reason="The host's disk was replaced; nothing of it runs.")
     made = preview.make_preview(user=site.admin, choice=site.choice)
     site.worker.image_locks.filter(role="verifier").update(current=False)
     blocked = preview.make_preview(user=site.admin, choice=site.choice)
@@ -64,7 +67,7 @@ def _fill() -> dict[str, str]:
     previews = {"preview": made, "preview-blocked": blocked, "preview-unreported": unreported}
     found = {name: f"/runs/previews/{one.pk.hex}/" for name, one in previews.items()}
     found |= {"worker-mistaken": "/workers/wroker-1/", "worker-remove": "/workers/wroker-1/remove/"}
-    return paths(site) | found | admin_paths(site)
+    return pages | found | {"run-declared": f"/runs/{declared.key}/"}
 
 
 @contextmanager

@@ -74,6 +74,12 @@ def test_the_floor_is_applied_only_to_a_whole_run(counts: Counts, words: str) ->
     assert rates(counts, 1.0).applied == words
 
 
+@pytest.mark.parametrize("owned", ["", "2 of 9 left", "9 of 9 gone"])
+def test_a_persons_word_holds_no_gate(owned: str) -> None:
+    gate = gates(Counts(1, 1, 0, 0, 0, True), 1.0, True, "declared", owned)[-1]
+    assert (gate.icon, gate.found) == ("attention", "declared, never verified")
+
+
 def test_an_ungraded_trial_opens_the_first_gate_and_closes_no_other() -> None:
     found = gates(Counts(3, 2, 0, 1, 0, True), 1.0, True, "clean", "9 of 9 gone")
     assert [gate.icon for gate in found] == ["attention", "skipped", "held", "held"]

@@ -24,6 +24,13 @@ class NotDeclarable(Refusal):
     sentence = "The program can still find out what is left of this run, so nobody has to declare it."
 
 
+class NotFailed(BadInput):
+    """Only a failed cleanup can be declared resolved."""
+
+    code = "cleanup.not_failed"
+    sentence = "This run's cleanup did not fail, so there is nothing to declare."
+
+
 def request_cleanup(*, user: AnyUser, run: Run, put: bool = True) -> bool:
     """Ask the run's worker to clean up again; nothing is run again and no evidence is touched. Audited.
 
@@ -57,7 +64,7 @@ def declare_resolved(*, user: AnyUser, run: Run, reason: str, look: Callable[[Ru
         raise BadInput(sentence, code="cleanup.no_reason")
     _require_ended(run)
     if run.cleanup != Cleanup.FAILED:
-        raise BadInput("This run's cleanup did not fail, so there is nothing to declare.", code="cleanup.not_failed")
+        raise NotFailed
     if look is not None:
         look(run)
     elif any(worker.alive for worker in Worker.objects.filter(host=run.lease_host)):
@@ -65,7 +72,8 @@ def declare_resolved(*, user: AnyUser, run: Run, reason: str, look: Callable[[Ru
             f"A worker serves on the run's host {run.lease_host}. Declare it there, where the program can look.",
             code="cleanup.declare_there",
         )
-    lifecycle.declare_resolved(run.pk, user=person, reason=said)
+    if not lifecycle.declare_resolved(run.pk, user=person, reason=said):
+        raise NotFailed  # it became clean, or was declared, while this was looked at
 
 
 def _require_ended(run: Run) -> None:

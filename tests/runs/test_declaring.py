@@ -137,8 +137,10 @@ class TestWhat:
 
     def test_a_cleanup_that_became_clean_meanwhile_stays_clean(self) -> None:
         run = failed(host="elsewhere")
-        lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.CLEAN)
-        assert not lifecycle.declare_resolved(run.pk, user=ada(), reason=WHY)
+        lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.CLEAN)  # the row that was looked at still says failed
+        with pytest.raises(BadInput) as refused:
+            declare_resolved(user=ada(), run=run, reason=WHY)
+        assert refused.value.code == "cleanup.not_failed"
         assert again(run).cleanup == "clean" and not AuditEntry.objects.filter(kind="cleanup_declared").exists()
 
     def test_nothing_tries_it_again_or_calls_it_failed_or_clean(self) -> None:

@@ -16,7 +16,6 @@ from runs.presenting.counts import Share
 from runs.presenting.trials import Stretch
 
 _WIDTH = 240.0
-_ROW = 20
 _ENDS = 226.0  # the clock's last tick, so that a result's shape still fits behind it
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 _THINNEST = 1.5

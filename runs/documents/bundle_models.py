@@ -8,7 +8,6 @@ from runs.documents.ceilings import Ceilings
 from runs.documents.closed import Closed, Identifier, Sha256, Text, form
 from runs.documents.names import TaskName
 
-SOURCE_SCHEMA = "benchsite.bundle-source/v1"
 MANIFEST_SCHEMA = "benchsite.task-bundle/v1"
 MAX_TASKS = 16
 

@@ -25,7 +25,6 @@ def form(pattern: str, wanted: str, *, max_length: int | None = None) -> Any:
 
 
 Sha256 = Annotated[str, form(SHA256, f"a SHA-256 in 64 lower-case hexadecimal digits, such as {'3f' * 32}")]
-ImageId = Annotated[str, form(IMAGE_ID, "an image's id, such as sha256: and 64 lower-case hexadecimal digits")]
 Identifier = Annotated[
     str,
     form(IDENTIFIER, "1 to 128 lower-case letters, digits, dots, dashes or underscores, such as environment-smoke"),

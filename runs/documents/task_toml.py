@@ -17,7 +17,6 @@ from runs.documents.problems import Problem, path_of
 AGENT_IMAGE = "benchsite-agent"
 VERIFIER_IMAGE = "benchsite-verifier"
 AGENT_WORKDIR = "/app"
-VERIFIER_WORKDIR = "/tests"
 GATEWAY_HOST = "model-gateway"
 MAX_BYTES = 64 * 1024
 

@@ -3,14 +3,16 @@
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 
 from benchsite import views
 from benchsite.health import healthz
 from benchsite.metrics import metrics
 from benchsite.one_time_login import one_time_login
+from benchsite.password_forms import StaffSignInForm
 from runs.views.overview import overview
 
-admin.site.login_form = views.StaffSignInForm
+admin.site.login_form = StaffSignInForm
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", overview, name="overview"),
@@ -24,6 +26,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/password/", views.ChangePassword.as_view(), name="password_change"),
     path("", include("evidence.urls")),
     path("", include("runs.urls")),
+    # One page changes a password, under one bound; the admin's own page for it leads there.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password_change")),
     path("admin/", admin.site.urls),
 ]
 

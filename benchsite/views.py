@@ -4,56 +4,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import AuthenticationForm
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from benchsite import throttle
-from benchsite.client_address import client_address
 from benchsite.navigation import THEME_COOKIE, THEMES, may_words
+from benchsite.password_forms import THROTTLED, ChangePasswordForm, SignInForm
 
 _YEAR_S = 31_536_000
-
-
-class SignInForm(AuthenticationForm):
-    """Django's form, which refuses for a while after too many failures."""
-
-    error_messages = {
-        "invalid_login": "Name and password do not belong together. Capital letters matter in both.",
-        "inactive": "This account is not active. Ask an administrator.",
-    }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["username"].label = "Name"
-
-    def clean(self) -> dict[str, Any]:
-        # As Django reads it: without blanks around it, and in one form of compatible characters.
-        name, address = str(self.cleaned_data.get("username", "")), _address(self.request)
-        if not throttle.begun(name, address):
-            raise ValidationError(
-                "Too many attempts. Wait five minutes, or ask an administrator to set a new password.",
-                code="throttled",
-            )
-        cleaned = super().clean()  # a failure stays counted
-        if self.get_user() is not None:  # nobody signed in with a field left empty, so it forgives nothing
-            throttle.succeeded(name, address)
-        return cleaned or {}
-
-
-class StaffSignInForm(SignInForm, AdminAuthenticationForm):
-    """The admin's own door, with the same bound: it takes staff only."""
-
-    error_messages = {
-        **SignInForm.error_messages,
-        "invalid_login": "Name and password do not belong together, or this account is not for the admin.",
-    }
 
 
 class SignIn(auth_views.LoginView):
@@ -63,11 +24,12 @@ class SignIn(auth_views.LoginView):
     def form_invalid(self, form: Any) -> HttpResponse:
         form.fields["username"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
         response = super().form_invalid(form)
-        response.status_code = 429 if form.has_error("__all__", "throttled") else 200
+        response.status_code = _refused(form, "__all__")
         return response
 
 
 class ChangePassword(auth_views.PasswordChangeView):
+    form_class = ChangePasswordForm
     template_name = "registration/change_password.html"
     success_url = reverse_lazy("account")
 
@@ -77,11 +39,17 @@ class ChangePassword(auth_views.PasswordChangeView):
 
     def form_invalid(self, form: Any) -> HttpResponse:
         form.fields["old_password"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
-        return super().form_invalid(form)
+        response = super().form_invalid(form)
+        response.status_code = _refused(form, "old_password")
+        return response
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "request": self.request}
 
 
-def _address(request: HttpRequest | None) -> str:
-    return "" if request is None else client_address(request.META)
+def _refused(form: forms.Form, field: str) -> int:
+    """The HTTP status of a form that was not taken: 429 when too much was tried, else the page with its errors."""
+    return 429 if form.has_error(field, THROTTLED) else 200
 
 
 class AppearanceForm(forms.Form):

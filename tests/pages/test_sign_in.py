@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from benchsite import throttle
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import PASSWORD, Site
 
 
@@ -95,6 +95,32 @@ def test_every_door_has_the_same_bound(site: Site, client: Client, door: str) ->
     assert not any(tried("wrong") for _ in range(6))
     assert not tried(PASSWORD)
     assert attempt(client, site.admin.username, PASSWORD) == 429
+
+
+def change(client: Client, old: str, new: str = "a-new-Passphrase-7") -> int:
+    data = {"old_password": old, "new_password1": new, "new_password2": new}
+    return client.post("/account/password/", data, REMOTE_ADDR="192.0.2.7").status_code
+
+
+def test_whoever_finds_a_browser_signed_in_cannot_try_old_passwords_without_end(site: Site) -> None:
+    client = signed_in(site, "viewer")
+    assert [change(client, "wrong") for _ in range(6)] == [200] * 5 + [429]
+    assert change(client, PASSWORD) == 429
+    site.viewer.refresh_from_db()
+    assert site.viewer.check_password(PASSWORD)
+
+
+def test_the_right_old_password_changes_it_and_forgets_the_failures(site: Site) -> None:
+    client = signed_in(site, "viewer")
+    assert [change(client, "wrong") for _ in range(4)] == [200] * 4
+    assert [change(client, ""), change(client, PASSWORD)] == [200, 302]
+    assert attempt(Client(), "viewer-1", "wrong") == 200
+    site.viewer.refresh_from_db()
+    assert site.viewer.check_password("a-new-Passphrase-7")
+
+
+def test_the_admins_own_page_for_a_password_leads_to_the_bounded_one(site: Site) -> None:
+    assert signed_in(site, "admin").get("/admin/password_change/")["Location"] == "/account/password/"
 
 
 def test_staff_sign_in_at_the_admin_and_others_do_not(site: Site, client: Client) -> None:

@@ -36,7 +36,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_EVERY_S = 10.0
 RECOVER_EVERY_S = 30.0
 LOOK_AT_REDIS_EVERY_S = 10  # while a run is carried out
-_REDIS_PAUSE_S = 1.0
+_REDIS_PAUSE_S = 1.0  # between two tries to reach Redis; doubled from try to try
+_LONGEST_REDIS_PAUSE_S = 15.0
 
 
 class AlreadyServed(Exception):
@@ -44,6 +45,16 @@ class AlreadyServed(Exception):
 
     code = "worker.already_running"
     sentence = "A worker of this name is running on this host already; stop it first."
+
+
+class QueueUnreachable(Exception):
+    """A burst cannot know whether its queue is empty."""
+
+    code = "worker.no_queue"
+    sentence = (
+        "Redis could not be reached, so what waits in the queue is not known. Start it, or correct REDIS_URL, "
+        "and run the command again."
+    )
 
 
 class HostWorker(RqWorker):
@@ -115,7 +126,8 @@ class Timer(threading.Thread):
 def serve(name: str, *, burst: bool = False, report: bool = True) -> None:
     """Serve the queue of worker ``name`` on this host until TERM, or with ``burst`` until it is empty.
 
-    Raises ``AlreadyServed``.
+    A service waits for a Redis that is away, as long as it takes; a burst does not. Raises ``AlreadyServed`` and, of
+    a burst, ``QueueUnreachable``.
     """
     with _only_one(name):
         embedded_redis.ensure()
@@ -169,9 +181,11 @@ def _serve(name: str, *, burst: bool) -> None:
     quiet = tuple(timer.lock for timer in timers)
     for timer in timers:
         timer.start()
+    pause_s = _REDIS_PAUSE_S
     try:
         while not _work(name, burst, quiet, current):
-            time.sleep(_REDIS_PAUSE_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_REDIS_PAUSE_S)
             embedded_redis.ensure()
     finally:
         for timer in timers:
@@ -180,21 +194,22 @@ def _serve(name: str, *, burst: bool) -> None:
 
 
 def _work(name: str, burst: bool, quiet: tuple[threading.Lock, ...], current: list[HostWorker]) -> bool:
-    """Work until told to stop. False when Redis made RQ give up, so that it has to be begun again."""
+    """Work until told to stop, or with ``burst`` until the queue is empty. False when it has to be begun again: Redis
+    made RQ give up. Raises ``QueueUnreachable``.
+    """
     try:
         connection = get_connection("default")
-        worker = HostWorker(
-            [Queue(queue.queue_name(name), connection=connection)],
-            connection=connection,
-            job_monitoring_interval=LOOK_AT_REDIS_EVERY_S,
-        )
+        own = Queue(queue.queue_name(name), connection=connection)
+        worker = HostWorker([own], connection=connection, job_monitoring_interval=LOOK_AT_REDIS_EVERY_S)
         worker.timer_locks = quiet
         current[:] = [worker]
         worker.work(burst=burst, with_scheduler=False, logging_level=None)
-    except RedisError:
-        log.warning("Redis cannot be reached; trying again", exc_info=True)
+        return worker.draining or (burst and own.is_empty())
+    except RedisError as error:
+        if burst:
+            raise QueueUnreachable from error
+        log.warning("Redis cannot be reached (%s); trying again", error)
         return False
-    return burst or worker.draining
 
 
 def _heartbeat(name: str, current: list[HostWorker]) -> None:

@@ -195,6 +195,19 @@ def test_a_worker_that_gave_up_by_itself_was_not_told_to_stop(monkeypatch):
     assert serving._work("local", False, (), [])
 
 
+def test_a_burst_that_gave_up_by_itself_has_not_emptied_the_queue(monkeypatch):
+    queued()
+    monkeypatch.setattr(serving.HostWorker, "work", lambda self, **options: None)
+    assert not serving._work("local", True, (), [])
+
+
+def test_a_burst_without_a_queue_says_so_and_a_service_waits():
+    embedded_redis.stop()
+    with pytest.raises(serving.QueueUnreachable):
+        serving._work("local", True, (), [])
+    assert not serving._work("local", False, (), [])
+
+
 def test_jq07_a_cancel_reaches_a_run_without_any_queue(start_worker):
     """JQ07: the flag stands in the database; no message is needed."""
     run = queued()

@@ -37,6 +37,9 @@ class Command(SiteCommand):
             worker.serve(options["name"], burst=options["burst"], report=not options["no_report"])
         except worker.AlreadyServed as error:
             raise BadInput(error.sentence, code=error.code) from error
+        except worker.QueueUnreachable as error:
+            self.output.error(error.code, error.sentence, Exit.ERROR, {})
+            return Exit.ERROR
         return Exit.DONE
 
     def _report(self, row: Worker) -> Exit:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runs.containers import EngineError
-from runs.engine.assets import AssetError, prepare, preparing
+from runs.engine.assets import AssetError, importing, prepare, preparing
 from runs.engine.assets import harness as harness_module
 from runs.engine.assets import images as images_module
 from runs.engine.assets.folder import AssetFolder
@@ -69,7 +69,7 @@ def test_a_stopped_engine_is_one_sentence_with_the_remedy(folder: AssetFolder, m
     def refuse(timeout_s: int) -> None:
         raise EngineError("engine_unreachable", "The container engine cannot be reached.", "refused")
 
-    monkeypatch.setattr(images_module, "connect", refuse)
+    monkeypatch.setattr(importing, "connect", refuse)
     with pytest.raises(AssetError) as caught:
         prepare(folder.root, offline=False, report=silent)
     assert (caught.value.code, caught.value.blocked) == ("image.engine_unreachable", True)

@@ -24,6 +24,11 @@ class AssetFolder:
         return self.root / "images.json"
 
     @property
+    def unfinished_import(self) -> Path:
+        """What the engine was asked for and is not locked yet; absent when all is."""
+        return self.root / "import.json"
+
+    @property
     def packages(self) -> Path:
         return self.root / "cache" / "packages"
 

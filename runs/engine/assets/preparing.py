@@ -21,6 +21,7 @@ from runs.engine.assets.harness import (
 )
 from runs.engine.assets.harness_check import outdated, verify_tree
 from runs.engine.assets.images import missing_inputs, prepare_images, stale_images
+from runs.engine.assets.importing import forget_unfinished
 from runs.engine.assets.interpreters import Interpreter
 from runs.engine.assets.pip import own_pip
 from runs.engine.assets.steps import Report, disk_full
@@ -48,6 +49,8 @@ def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> Non
 
 
 def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
+    for image_id in forget_unfinished(folder):
+        report(f"images: removed {image_id}, which an interrupted prepare left")
     interpreter = current_interpreter(folder)
     state = harness_state(folder, interpreter)
     roles = stale_images(folder)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 GATE = "--run-harbor-compatibility"
@@ -19,6 +20,10 @@ _DATA = Path(os.environ.get("BENCHSITE_DATA", Path(__file__).parent.parent / ".b
 os.environ.setdefault("BENCHSITE_ASSETS", str(_DATA / "assets"))
 os.environ["BENCHSITE_DATA"] = _OWN_DATA = tempfile.mkdtemp(prefix="benchsite-test-")
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # playwright's loop runs in the test's thread
+
+# A loaded machine is no reason to fail. A test's settings are those of the moment at which its module is imported.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_unconfigure() -> None:

@@ -5,14 +5,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from hypothesis import HealthCheck, settings
 
 from tests.pages import factories
 from tests.pages.factories import Site
-
-# A loaded machine is no reason to fail.
-settings.register_profile("pages", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("pages")
 
 type Browser = Callable[[str], Client]
 

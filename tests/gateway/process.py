@@ -21,6 +21,7 @@ from tests.gateway.bodies import ALIAS, MAX_TOKENS, completion, encoded
 PROGRAM = Path(__file__).parents[2] / "runs" / "images" / "gateway"
 CREDENTIAL = "SENTINEL-c0ffee-1234567890"
 RUN_KEY = bytes(range(32))
+PATIENCE_S = 60.0
 
 
 def http_answer(body: bytes | dict[str, Any], *, status: str = "200 OK", headers: str = "") -> bytes:
@@ -61,7 +62,7 @@ def raw_endpoint(
                 endpoint.heard.append(request)
                 answer = endpoint.respond(request)
                 if answer is None:
-                    endpoint.release.wait(30)
+                    endpoint.release.wait(PATIENCE_S)
                 elif answer:
                     link.sendall(answer)
 
@@ -105,7 +106,7 @@ def _some(link: socket.socket) -> bytes:
 
 
 def configuration(base_url: str, **limits: Any) -> dict[str, Any]:
-    caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 5.0}
+    caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0}
     return {
         "schema": "benchsite.gateway-config/v1",
         "run_key": RUN_KEY.hex(),
@@ -147,7 +148,7 @@ class GatewayProcess:
         """One request as trial `trial`; a header given as "" is left out."""
         own = {"Authorization": f"Bearer {derive_token(RUN_KEY, trial)}", "Content-Type": "application/json"}
         sent = {name: value for name, value in {**own, **(headers or {})}.items() if value}
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             link.request(method, path, encoded() if body is None and method == "POST" else body, sent)
             answer = link.getresponse()
@@ -157,7 +158,7 @@ class GatewayProcess:
 
     def raw(self, data: bytes, *, then_close: bool = False) -> bytes:
         """Send bytes as they are and read the answer to its end."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as link:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as link:
             link.sendall(data)
             if then_close:
                 return b""
@@ -166,7 +167,7 @@ class GatewayProcess:
     def stop(self) -> LedgerReport:
         if self.event.get("event") == "ready" and self.process.poll() is None:
             self.process.terminate()
-        self.output, self.errors = self.process.communicate(timeout=10)
+        self.output, self.errors = self.process.communicate(timeout=PATIENCE_S)
         return read_ledger(self.output)
 
 

@@ -12,6 +12,7 @@ from runs.engine.tokens import derive_token
 from tests.gateway.bodies import ALIAS, completion, encoded, request
 from tests.gateway.process import (
     CREDENTIAL,
+    PATIENCE_S,
     RUN_KEY,
     GatewayProcess,
     RawEndpoint,
@@ -277,7 +278,7 @@ def test_a_flood_of_ten_thousand_requests_pushes_out_no_proof(gateway: GatewayPr
 def test_many_open_connections_are_bounded_and_counted(gateway: GatewayProcess) -> None:
     links = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(80)]
     for link in links[70:]:
-        link.settimeout(5)
+        link.settimeout(PATIENCE_S)
         assert link.recv(1) == b""
     for link in links:
         link.close()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -15,20 +16,34 @@ from runs.images.gateway.model_gateway.upstream import Answer
 from tests.gateway.bodies import encoded
 from tests.gateway.process import configuration, head
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+@dataclass
+class Connection:
+    """The asker's side of one connection, and what the gateway has come to on its own side."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+Talk = Callable[[Connection], Awaitable[None]]
+
+
+@dataclass
 class SilentUpstream:
-    """Never answers."""
+    """Never answers; `asked` is set when a request has come."""
+
+    asked: asyncio.Event
 
     async def complete(self, body: bytes) -> Answer:
+        self.asked.set()
         await asyncio.sleep(3600)
         raise AssertionError
 
 
-@pytest.fixture(autouse=True)
-def short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "READ_SECONDS", 0.2)
+def bound(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(incoming, "READ_SECONDS", seconds)
 
 
 def ledger_of(talk: Talk) -> LedgerReport:
@@ -37,12 +52,17 @@ def ledger_of(talk: Talk) -> LedgerReport:
 
     async def run() -> None:
         config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1")).encode())
-        ledger = Ledger(lines.append)
-        server = Server(config, SilentUpstream(), ledger)  # type: ignore[arg-type]
-        async with await asyncio.start_server(server.connected, "127.0.0.1", 0) as listener:
+        ledger, asked, ended = Ledger(lines.append), asyncio.Event(), asyncio.Event()
+        server = Server(config, SilentUpstream(asked), ledger)  # type: ignore[arg-type]
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await server.connected(reader, writer)
+            ended.set()
+
+        async with await asyncio.start_server(connected, "127.0.0.1", 0) as listener:
             reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname()[:2])
-            await talk(reader, writer)
-            await server.shut(1.0)
+            await talk(Connection(reader, writer, asked, ended))
+            await server.shut(60.0)
             writer.close()
         ledger.close()
 
@@ -50,20 +70,24 @@ def ledger_of(talk: Talk) -> LedgerReport:
     return read_ledger(b"".join(lines))
 
 
-def test_a_head_that_never_ends_is_cut_off() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nX: ")
-        assert b" 404 " in await reader.readline()
+def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, 0.2)
+
+    async def talk(link: Connection) -> None:
+        link.writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nX: ")
+        assert b" 404 " in await link.reader.readline()
 
     assert ledger_of(talk).unattributed == {"http.slow": 1}
 
 
-def test_a_body_that_comes_byte_by_byte_is_cut_off_and_frees_the_trial() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(head(1, "Content-Length: 100\r\n"))
-        answer = asyncio.ensure_future(reader.readline())
+def test_a_body_that_comes_byte_by_byte_is_cut_off_and_frees_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, 2.0)  # enough for the head, also while the machine is busy
+
+    async def talk(link: Connection) -> None:
+        link.writer.write(head(1, "Content-Length: 1000000\r\n"))
+        answer = asyncio.ensure_future(link.reader.readline())
         while not answer.done():
-            writer.write(b" ")
+            link.writer.write(b" ")
             await asyncio.sleep(0.02)
         assert b" 404 " in answer.result()
 
@@ -71,18 +95,18 @@ def test_a_body_that_comes_byte_by_byte_is_cut_off_and_frees_the_trial() -> None
 
 
 def test_a_connection_without_a_word_leaves_no_line() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-        await asyncio.sleep(0.05)
+    async def talk(link: Connection) -> None:
+        link.writer.close()
+        await link.ended.wait()
 
     assert ledger_of(talk).lines == 1
 
 
 def test_a_request_that_is_under_way_at_the_end_has_its_line() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(link: Connection) -> None:
         body = encoded()
-        writer.write(head(2, f"Content-Length: {len(body)}\r\n") + body)
-        await asyncio.sleep(0.1)
+        link.writer.write(head(2, f"Content-Length: {len(body)}\r\n") + body)
+        await link.asked.wait()
 
     report = ledger_of(talk)
     assert report.intact

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -34,8 +35,7 @@ def endpoint() -> Iterator[RawEndpoint]:
 
 @pytest.fixture
 def gateway(endpoint: RawEndpoint) -> Iterator[GatewayProcess]:
-    config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", request_timeout_s=0.5)
-    with running(config) as process:
+    with running(configuration(f"http://127.0.0.1:{endpoint.port}/v1")) as process:
         yield process
 
 
@@ -113,18 +113,20 @@ def test_an_answer_that_cannot_be_used_is_withheld(
     assert outcome(gateway) == ("upstream_error", code, None)
 
 
-def test_an_endpoint_that_does_not_answer_in_time_is_given_up(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+def test_an_endpoint_that_does_not_answer_in_time_is_given_up(endpoint: RawEndpoint) -> None:
     endpoint.respond = lambda _: None
-    assert error_code(gateway.ask()) == (504, "timeout")
-    assert outcome(gateway) == ("upstream_error", "timeout", None)
+    with running(configuration(f"http://127.0.0.1:{endpoint.port}/v1", request_timeout_s=0.5)) as gateway:
+        assert error_code(gateway.ask()) == (504, "timeout")
+        assert outcome(gateway) == ("upstream_error", "timeout", None)
 
 
 def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
-    with raw_endpoint() as gone:
-        port = gone.port
-    with running(configuration(f"http://127.0.0.1:{port}/v1")) as gateway:
-        assert error_code(gateway.ask()) == (502, "unreachable")
-        assert outcome(gateway) == ("upstream_error", "unreachable", None)
+    with socket.socket() as nobody:  # its port is taken, and nobody listens there
+        nobody.bind(("127.0.0.1", 0))
+        config = configuration(f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
+        with running(config) as gateway:
+            assert error_code(gateway.ask()) == (502, "unreachable")
+            assert outcome(gateway) == ("upstream_error", "unreachable", None)
 
 
 def test_an_informational_answer_is_not_the_answer(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:

@@ -91,6 +91,10 @@ class Bench:
     def session(self, role: str = "agent", artifacts: tuple[str, ...] = (), **limits: Any) -> "OpenSession":
         return OpenSession(self, role, artifacts, limits)
 
+    def running_in(self, container: str) -> list[str]:
+        """The command lines of a container's processes."""
+        return [row[-1] for row in self.api.top(container)["Processes"]]
+
     def network(self) -> OwnedNetwork:
         return create_owned_network(self.api, self.journal, internal=True)
 

@@ -74,7 +74,7 @@ def judged(parts: Parts) -> dict[str, Any]:
         input=json.dumps(cases),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     found = json.loads(done.stdout)

@@ -28,6 +28,12 @@ class Play:
         self.opened = opened
         self.session = opened.session
 
+    async def begun(self, command: str) -> None:
+        """Wait until exactly this command runs in the container."""
+        async with asyncio.timeout(60):
+            while command not in await asyncio.to_thread(self.opened.bench.running_in, self.opened.container.id):
+                await asyncio.sleep(0.05)
+
     async def sh(self, line: str, *, purpose: Purpose = Purpose.OTHER, limit_s: float = 30.0) -> Finished:
         return await self.session.execute(purpose, Command(("bash", "-c", line)), limit_s, "")
 
@@ -144,7 +150,7 @@ def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_
 
     async def scenario(part: Play) -> Fetched:
         with pytest.raises(ExecTimedOut):
-            await part.sh("echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=3)
+            await part.sh("echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=8)
         return await part.bring(AGENT_LOGS)
 
     fetched = play(opened, scenario)
@@ -186,9 +192,10 @@ def test_memory_beyond_the_limit_is_counted_and_the_holder_survives(bench: Bench
 def test_a_process_left_behind_cannot_change_the_trajectory_while_it_is_read(bench: Bench) -> None:
     opened = bench.session()
     rewriter = "while true; do echo forged > /logs/agent/t.json; echo {} > /logs/agent/t.json; done"
+    until = "until [ -e /logs/agent/t.json ]; do sleep 0.05; done"
 
     async def scenario(part: Play) -> Fetched:
-        await part.sh(f"setsid nohup bash -c '{rewriter}' >/dev/null 2>&1 & sleep 0.3")
+        await part.sh(f"setsid nohup bash -c '{rewriter}' >/dev/null 2>&1 & {until}")
         return await part.bring(AGENT_LOGS)
 
     fetched = play(opened, scenario)
@@ -213,7 +220,7 @@ def test_a_cancelled_command_leaves_no_process_behind_and_its_logs_can_still_be_
 
     async def scenario(part: Play) -> Fetched:
         running = asyncio.ensure_future(part.sh("echo begun > /logs/agent/log; sleep 300", limit_s=100))
-        await asyncio.sleep(1)
+        await part.begun("sleep 300")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

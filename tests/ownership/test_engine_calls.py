@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.endswith("/version"):
             return self._answer(200, {"ApiVersion": "1.41", "MinAPIVersion": "1.12"})
         if self.server.status is None:
-            self.server.done.wait(30)
+            self.server.done.wait(60)
             return None
         return self._answer(self.server.status, {"message": "so it is"})
 
@@ -68,7 +68,7 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script
 
 @pytest.fixture
 def client(scripted: ScriptedEngine) -> Iterator[Any]:
-    made = connect(timeout_s=1)
+    made = connect(timeout_s=60)
     yield made
     made.close()
 
@@ -100,8 +100,9 @@ def test_each_status_has_its_code(
     assert "so it is" in error.detail and "so it is" not in error.sentence
 
 
-def test_an_engine_that_never_answers_is_a_timeout(scripted: ScriptedEngine, client: Engine) -> None:
+def test_an_engine_that_never_answers_is_a_timeout(scripted: ScriptedEngine, client: Any) -> None:
     scripted.status = None
+    client.timeout = 1
     with pytest.raises(EngineError) as raised:
         inspect(client)
     assert (raised.value.code, raised.value.status) == ("engine_timeout", None)

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import stat
-import time
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +35,7 @@ from runs.ownership import (
 )
 from runs.ownership_document import MAX_TEXT, JournalDocument
 from runs.ownership_format import dump, load
+from runs.ownership_storage import LockBusy, flocked
 
 from .fake_engine import FakeEngine, new_id
 from .test_processes import until
@@ -455,13 +456,24 @@ def _hold_lock(directory: Path, ready: Any) -> None:
         signal.pause()
 
 
-def _take_the_lock_a_hundred_times(directory: Path) -> None:
+def _take_the_lock_again_and_again(directory: Path, held: Any, go_on: Any) -> None:
     journal = Journal(directory)
     with suppress(Fenced):
-        for _ in range(100):
-            with suppress(TimeoutError), journal.creating(journal.intend(Role.PROBE)):
-                time.sleep(0.05)
-                raise TimeoutError
+        with suppress(TimeoutError), journal.creating(journal.intend(Role.PROBE)):
+            held.set()
+            go_on.wait(60)
+            raise TimeoutError
+        for _ in range(8):
+            journal.intend(Role.PROBE)
+
+
+def _somebody_waits(directory: Path) -> bool:
+    """Whether somebody stands in the turnstile before the lock."""
+    try:
+        with flocked(directory, 0):
+            return False
+    except LockBusy:
+        return True
 
 
 def _create_until_fenced(directory: Path, trace: Path) -> None:
@@ -486,7 +498,7 @@ class TestProcessesAtOnce:
         ready = FORK.Event()
         holder = FORK.Process(target=_hold_lock, args=(journal.directory, ready))
         holder.start()
-        ready.wait(10)
+        assert ready.wait(60)
         with pytest.raises(JournalBusy):
             journal.fence("cancelled", wait_s=0.05)
         holder.kill()
@@ -495,14 +507,22 @@ class TestProcessesAtOnce:
         assert journal.read().fence is not None
 
     def test_one_that_takes_the_lock_again_and_again_does_not_keep_the_fence_out(
-        self, journal: Journal, tmp_path: Path
+        self, journal: Journal
     ) -> None:
-        child = FORK.Process(target=_take_the_lock_a_hundred_times, args=(journal.directory,))
+        held, go_on = FORK.Event(), FORK.Event()
+        child = FORK.Process(target=_take_the_lock_again_and_again, args=(journal.directory, held, go_on))
         child.start()
-        until(lambda: any(r.stage is Stage.UNKNOWN for r in journal.read().resources))
-        journal.fence("cancelled")
-        child.join()
-        assert len(journal.read().resources) <= 4
+        assert held.wait(60)
+        fencing = threading.Thread(target=journal.fence, args=("cancelled",), kwargs={"wait_s": 60})
+        fencing.start()
+        try:
+            until(lambda: _somebody_waits(journal.directory))
+        finally:
+            go_on.set()
+            fencing.join()
+            child.join()
+        document = journal.read()
+        assert (child.exitcode, len(document.resources), document.fence is not None) == (0, 1, True)
 
     @pytest.mark.parametrize("round_", range(5))
     def test_no_create_or_start_follows_the_fence(self, journal: Journal, tmp_path: Path, round_: int) -> None:

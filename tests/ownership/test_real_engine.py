@@ -68,7 +68,7 @@ def output_of(api: Any, journal: Journal, image: str, script: str, **changes: An
     request = agent_request(image, command=("/bin/busybox", "sh", "-c", script), **changes)
     owned = create_owned(api, journal, {"trial": 1}, request)
     start_owned(api, journal, owned)
-    api.wait(owned.id, timeout=30)
+    api.wait(owned.id, timeout=120)
     text: str = api.logs(owned.id).decode()
     return text
 
@@ -235,7 +235,8 @@ class TestRemoval:
         reader = connect()
         stream, _ = reader.get_archive(owned.id, "/bin", chunk_size=1024)
         next(stream)
-        hurried = connect(timeout_s=1)
+        hurried = connect()
+        hurried.timeout = 1
         report = reconcile(hurried, owned_journal, bound_s=2)
         assert [r.outcome for r in report.resources] == [Outcome.UNKNOWN]
         stream.close()
@@ -298,7 +299,7 @@ class TestClientsKilledMidCreate:
             made: list[OwnedContainer] = []
             thread = threading.Thread(target=_create_until_fenced, args=(journal, tiny_image, made))
             thread.start()
-            while len(made) < number % 3:
+            while len(made) < number % 3 and thread.is_alive():
                 pass
             result = clean_up(lambda: api, journal, reason="cancelled")
             thread.join()

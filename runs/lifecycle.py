@@ -5,7 +5,7 @@ run is wrong. Whoever comes second in a race changes nothing. Nothing here talks
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +48,7 @@ from runs.moves import (
     TrialEnd,
 )
 from runs.patience import patient
+from runs.runlog import Line, append_log
 
 __all__ = [
     "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalMove", "NoSuchRun",
@@ -231,9 +232,17 @@ def mirror_journal(run_id: RunId, entries: Iterable[ResourceState]) -> int:
 
 @patient
 def finish(
-    run_id: RunId, *, state: RunState, verdict: Verdict, cleanup: Cleanup, failure: Failure | None = None
+    run_id: RunId,
+    *,
+    state: RunState,
+    verdict: Verdict,
+    cleanup: Cleanup,
+    failure: Failure | None = None,
+    last_words: Sequence[Line] = (),
 ) -> bool:
     """End an active run, exactly once. Counts are rebuilt from its trials. False when it had ended before.
+
+    ``last_words`` enter its log together with the end: whoever sees that the run has ended looks no more.
 
     ``state`` and ``verdict`` must be a pair of ``LEGAL_ENDINGS``; ``passed`` needs every trial evaluated
     and a clean cleanup; ``cancelled`` needs a request. Every trial must have its bucket (see
@@ -250,6 +259,7 @@ def finish(
             if hit:
                 _active(run_id).update(**values, **_counted(run_id))
                 StageMark.objects.create(run_id=_pk(run_id), stage=Stage.ENDED, at=now)
+                append_log(run_id, last_words)
     except IntegrityError as error:
         raise IllegalEnding(str(error)) from error
     if not hit and not Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES).exists():

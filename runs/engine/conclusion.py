@@ -194,8 +194,14 @@ def _finish(run: Run, facts: RunFacts, result: CleanupResult, secrets: list[str]
     publish(run, facts, judgements, secrets=secrets)
     verdict = Verdict(suite.verdict.value)
     state = _state(facts, verdict, interrupted=interrupted)
-    lifecycle.finish(run.key, state=state, verdict=verdict, cleanup=cleanup, failure=_failure(facts))
-    _say_the_end(run.key, verdict, judgements, cleanup)
+    lifecycle.finish(
+        run.key,
+        state=state,
+        verdict=verdict,
+        cleanup=cleanup,
+        failure=_failure(facts),
+        last_words=_last_words(verdict, judgements, cleanup),
+    )
 
 
 def _state(facts: RunFacts, verdict: Verdict, *, interrupted: bool) -> RunState:
@@ -253,7 +259,7 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
     lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=cleanup, failure=why)
 
 
-def _say_the_end(run_id: str, verdict: Verdict, judgements: list[Classification], cleanup: Cleanup) -> None:
+def _last_words(verdict: Verdict, judgements: list[Classification], cleanup: Cleanup) -> list[runlog.Line]:
     lines = [f"Trial {number}: {judgement.code}" for number, judgement in enumerate(judgements, 1)]
     lines.append(f"Verdict: {verdict.label}; cleanup: {cleanup.label}")
-    runlog.append_log(run_id, [runlog.Line(source="engine", text=text) for text in lines])
+    return [runlog.Line(source="engine", text=text) for text in lines]

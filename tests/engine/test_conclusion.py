@@ -20,6 +20,7 @@ from runs.engine.processes import launch
 from runs.models import Cleanup, Run, RunState, Verdict
 from runs.moves import ResourceState
 from runs.ownership import Journal
+from runs.runlog import read_log
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process, run_row
@@ -63,11 +64,18 @@ class Ending:
         self._stand_in("ingest", "ingest", conclusion.ingest)
         self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
         self._stand_in("publish", "publish", lambda *_, **__: None)
-        finish = lifecycle.finish
-        self._patch.setattr(conclusion.lifecycle, "finish", lambda *a, **k: self.note("finish") or finish(*a, **k))
+        self.said_at_the_end: list[str] = []
+        self._finish = lifecycle.finish
+        self._patch.setattr(conclusion.lifecycle, "finish", self._note_finish)
 
     def _result(self) -> CleanupResult:
         return CleanupResult(self.closed, CleanupReport(()), () if self.cleaned else ("engine_unreachable",))
+
+    def _note_finish(self, run_id: str, **ending: Any) -> bool:
+        self.note("finish")
+        hit = self._finish(run_id, **ending)
+        self.said_at_the_end = [line.text for line in read_log(Run.objects.get(pk=run_id)).lines]
+        return hit
 
     def _stand_in(self, name: str, step: str, work: Callable[..., Any]) -> None:
         def play(*arguments: Any, **named: Any) -> Any:
@@ -118,6 +126,14 @@ def test_the_end_has_one_order(ending: Ending, tmp_path: Path) -> None:
     conclude(run.key, gateway=Gateway(ending.steps))
     assert ending.steps == ORDER
     assert (again(run).state, again(run).verdict, again(run).cleanup) == ("finished", "passed", "clean")
+
+
+def test_whoever_sees_the_end_finds_it_in_the_log(ending: Ending, tmp_path: Path) -> None:
+    """Pages and `logs --follow` ask no more once a run has ended."""
+    run = active(passing_run(), tmp_path)
+    conclude(run.key, gateway=Gateway(ending.steps))
+    assert ending.said_at_the_end[-1] == "Verdict: Passed; cleanup: Clean"
+    assert [line.text for line in read_log(again(run)).lines] == ending.said_at_the_end
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from runs.models import (
     Stage,
     Verdict,
 )
+from runs.runlog import Line, read_log
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 
 pytestmark = pytest.mark.django_db
@@ -310,6 +311,20 @@ class TestFinish:
         assert not lifecycle.finish(run.pk, **ending | {"verdict": Verdict.ERROR})
         run = again(run)
         assert (run.verdict, run.ended_at, run.stage) == ("failed", ended_at, "ended")
+
+    def test_its_last_words_come_with_the_end_and_with_no_other(self):
+        run = evaluated(claimed(run_row()), PASSED, PASSED, FAILED)
+        words = [Line(source="engine", text="That was all.")]
+        with pytest.raises(IllegalEnding):
+            lifecycle.finish(
+                run.pk, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.FAILED, last_words=words
+            )
+        assert read_log(run).lines == []
+        for _ in range(2):
+            lifecycle.finish(
+                run.pk, state=RunState.FINISHED, verdict=Verdict.FAILED, cleanup=Cleanup.CLEAN, last_words=words
+            )
+        assert [line.text for line in read_log(run).lines] == ["That was all."]
 
     def test_a_queued_run_cannot_finish(self):
         with pytest.raises(NotActive):

@@ -12,7 +12,7 @@ import pytest
 
 from runs.scripted.scripts import TASKS, Mode, Step, script
 from tests.engine import hostility
-from tests.engine.looking import After, Live, look_after, look_live
+from tests.engine.looking import CONTAINERS, After, Live, look_after, look_live, started_roles
 from tests.engine.plays import Stage, record
 from tests.engine.site import GateSite, copied_site, prepared_site, serving, wait_until
 
@@ -35,6 +35,21 @@ class Gate:
         """A new run's id; what an earlier one of the alias was heard to say is forgotten, since tests wait for it."""
         self.stage.forget(alias)
         return self.site.start(alias, *tasks)
+
+    def start_and_wait(self, alias: str, *tasks: str, until: str) -> str:
+        """A new run whose agent waits for an answer about the task ``until``; the containers of that trial are ready.
+
+        The verifier's is started beside the agent, which may well ask its first question before it stands.
+        """
+        run, ended = self.start(alias, *tasks), "select verdict from runs_run where id = ?"
+        wait_until(
+            lambda: (
+                self.site.value(ended, run)
+                or ((alias, until) in self.stage.heard and started_roles(self.site, run) >= set(CONTAINERS))
+            )
+        )
+        assert self.site.value(ended, run) is None, self.site.status(run)
+        return run
 
 
 @pytest.fixture(scope="session")
@@ -100,10 +115,7 @@ class CancelledRun:
 
 @pytest.fixture(scope="session")
 def cancelled(gate: Gate) -> CancelledRun:
-    run = gate.start(HANG, "ledger-totals", "config-merge")
-    ended = "select verdict from runs_run where id = ?"
-    wait_until(lambda: (HANG, "config-merge") in gate.stage.heard or gate.site.value(ended, run))
-    assert gate.site.value(ended, run) is None, gate.site.status(run)
+    run = gate.start_and_wait(HANG, "ledger-totals", "config-merge", until="config-merge")
     live = look_live(gate.site, run)
     gate.site.done("cancel", run)
     document = gate.site.ended(run)

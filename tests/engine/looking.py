@@ -17,6 +17,7 @@ from runs.ownership import Journal, Role, Stage
 from tests.engine.site import GateSite
 from tests.gateway.test_container import routes_to
 
+CONTAINERS = ("agent", "verifier", "gateway")
 GATEWAY_PORT = 8080
 TMPFS = ("app", "logs", "root", "tests", "tmp", "dev/shm")
 # What a container's own files say, those in memory and those of its processes.
@@ -56,6 +57,12 @@ class After:
     processes: dict[int, bytes]
     stores: dict[str, bytes]
     folder: Path
+
+
+def started_roles(site: GateSite, run: str) -> set[str]:
+    """The roles of those containers of a run that are started and not removed."""
+    resources = Journal(site.run_folder(run)).read().resources
+    return {one.intent.role.value for one in resources if one.stage is Stage.STARTED}
 
 
 def look_live(site: GateSite, run: str) -> Live:

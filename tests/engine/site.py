@@ -73,7 +73,7 @@ class GateSite:
         with output.open("ab") as log:
             process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
         try:
-            wait_until(lambda: "Listening on" in output.read_text() or process.poll() is not None, 90)
+            wait_until(lambda: "Listening on" in output.read_text() or process.poll() is not None)
             assert process.poll() is None, output.read_text()
             yield process.pid
         finally:
@@ -124,7 +124,7 @@ def _stop(worker: "subprocess.Popen[bytes]") -> None:
         worker.wait(30)
     except subprocess.TimeoutExpired:
         worker.send_signal(signal.SIGTERM)
-        worker.wait(60)
+        worker.wait(120)
 
 
 def prepared_site() -> GateSite:

@@ -7,17 +7,14 @@ import pytest
 from runs.containers import connect
 from runs.ownership import Journal, Role
 from tests.engine.conftest import LOST, EndedRun, Gate
-from tests.engine.site import wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
-ENDED = "select verdict from runs_run where id = ?"
 
 
 @pytest.fixture(scope="module")
 def outage(gate: Gate) -> EndedRun:
     """Its first trial was graded; its second waits for an answer when the gateway is killed."""
-    run = gate.start(LOST, "ledger-totals", "config-merge")
-    wait_until(lambda: (LOST, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
+    run = gate.start_and_wait(LOST, "ledger-totals", "config-merge", until="config-merge")
     resources = Journal(gate.site.run_folder(run)).read().resources
     (gateway,) = [each.resource_id for each in resources if each.intent.role is Role.GATEWAY]
     api = connect(30)

@@ -9,17 +9,14 @@ from runs.containers import connect
 from runs.ownership import Journal, Role
 from tests.engine.conftest import LOST, EndedRun, Gate
 from tests.engine.looking import After, look_after
-from tests.engine.site import wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
-ENDED = "select verdict from runs_run where id = ?"
 
 
 @pytest.fixture(scope="module")
 def broken(gate: Gate) -> tuple[EndedRun, After]:
     """While the second trial's agent waits for an answer, the holder of its container dies."""
-    run = gate.start(LOST, "ledger-totals", "config-merge")
-    wait_until(lambda: (LOST, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
+    run = gate.start_and_wait(LOST, "ledger-totals", "config-merge", until="config-merge")
     resources = Journal(gate.site.run_folder(run)).read().resources
     (agent,) = [one.resource_id for one in resources if (one.intent.role, one.intent.trial) == (Role.AGENT, 2)]
     api = connect(30)

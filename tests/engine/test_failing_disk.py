@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import HANG, Gate
-from tests.engine.looking import look_after
+from tests.engine.looking import CONTAINERS, look_after, started_roles
 from tests.engine.site import GateSite, on_own_disk, wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -35,6 +35,7 @@ def test_a_disk_that_fills_up_during_a_run(own_disk: GateSite, gate: Gate) -> No
     with own_disk.worker():
         run = own_disk.start(HANG, TASK)
         wait_until(lambda: (HANG, TASK) in gate.stage.heard or own_disk.value(ENDED, run))
+        wait_until(lambda: started_roles(own_disk, run) >= set(CONTAINERS) or own_disk.value(ENDED, run))
         fill(own_disk.data)
         refused = own_disk.manage("cancel", run)
         assert refused.code == 4 and "disk" in refused.err and "Traceback" not in refused.err

@@ -11,22 +11,17 @@ import pytest
 from runs.ownership import Journal, Stage
 from tests.engine.conftest import KILLED, EndedRun, Gate
 from tests.engine.looking import After, look_after
-from tests.engine.site import wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
 
 
 @pytest.fixture(scope="module")
 def killed(gate: Gate) -> tuple[EndedRun, After]:
-    run = gate.start(KILLED, "config-merge")
-    wait_until(lambda: (KILLED, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
+    run = gate.start_and_wait(KILLED, "config-merge", until="config-merge")
     (harness,) = [one.identity for one in Journal(gate.site.run_folder(run)).read().processes]
     os.kill(harness.pid, signal.SIGKILL)
     document = gate.site.ended(run)
     return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
-
-
-ENDED = "select verdict from runs_run where id = ?"
 
 
 def test_ow01_its_containers_are_found_by_their_journal_and_removed(killed: tuple[EndedRun, After]) -> None:

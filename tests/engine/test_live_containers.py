@@ -9,10 +9,9 @@ import pytest
 from runs.containers_request import ALLOWED_CAPABILITIES
 from runs.ownership import LABEL_NONCE, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, Role, Stage
 from tests.engine.conftest import CancelledRun
+from tests.engine.looking import CONTAINERS
 
 pytestmark = pytest.mark.harbor_compatibility
-
-CONTAINERS = ("agent", "verifier", "gateway")
 
 
 def host(seen: dict[str, Any]) -> dict[str, Any]:

@@ -10,23 +10,18 @@ import pytest
 from runs.ownership import Journal, Stage, identity_is_alive
 from tests.engine.conftest import LOST, EndedRun, Gate
 from tests.engine.looking import After, look_after
-from tests.engine.site import wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
 
 
 @pytest.fixture(scope="module")
 def lost(gate: Gate) -> tuple[EndedRun, After]:
-    run = gate.start(LOST, "ledger-totals", "config-merge", "file-tree")
-    wait_until(lambda: (LOST, "config-merge") in gate.stage.heard or gate.site.value(ENDED, run))
+    run = gate.start_and_wait(LOST, "ledger-totals", "config-merge", "file-tree", until="config-merge")
     pid = gate.site.value("select lease_pid from runs_run where id = ?", run)
     assert pid != gate.worker
     os.kill(pid, signal.SIGKILL)
     document = gate.site.ended(run)
     return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
-
-
-ENDED = "select verdict from runs_run where id = ?"
 
 
 def test_rs01_what_was_graded_stays_and_the_rest_is_interrupted(lost: tuple[EndedRun, After]) -> None:

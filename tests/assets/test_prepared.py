@@ -153,7 +153,7 @@ def test_the_holder_reaps_and_survives_the_killing_of_everything_else(
     verifier = started(assets.images.verifier.id)
     verifier.exec("bash", "-c", "(sleep 300 &) ; (sleep 0.01 &) ; (true &)")
     verifier.exec("bash", "-c", "kill -9 -1")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (processes := _processes(verifier)) != {"1": "holder"} and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes == {"1": "holder"}
@@ -167,7 +167,7 @@ def test_the_holder_ignores_a_stop_from_inside_and_obeys_the_engine(
     for signal in ("TERM", "INT", "HUP", "KILL", "STOP"):
         verifier.exec("bash", "-c", f"kill -{signal} 1")
     assert verifier.state()["Status"] == "running"
-    api.stop(verifier.id, timeout=30)
+    api.stop(verifier.id, timeout=120)
     state = verifier.state()
     assert (state["ExitCode"], state["OOMKilled"]) == (0, False)  # 137 would mean that TERM was not obeyed
 

@@ -57,18 +57,20 @@ def test_in_a_narrow_terminal_a_mark_begins_its_row_and_what_is_not_recorded_tak
     assert out.getvalue() == "ok  check: limit memory\nwhat: It held.\n\n"
 
 
-def manage(*words: str, data: Path, **variables: str) -> "subprocess.Popen[bytes]":
+def manage(*words: str, data: Path, stdout: int = subprocess.PIPE, **variables: str) -> "subprocess.Popen[bytes]":
     env = {**os.environ, "BENCHSITE_DATA": str(data), **variables}
     env.pop("DJANGO_SETTINGS_MODULE", None)
     command = [sys.executable, str(ROOT / "manage.py"), *words]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, env=env, stdout=stdout, stderr=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["bundle", "verify"], ["mcp", "--schema"]])
 def test_a_reader_that_goes_gets_no_traceback_and_no_verdict(words: list[str], tmp_path: Path) -> None:
-    with manage(*words, data=tmp_path) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.close()  # before anything was written
+    reader, writer = os.pipe()
+    os.close(reader)  # before anything was written
+    with manage(*words, data=tmp_path, stdout=writer) as process:
+        os.close(writer)
+        assert process.stderr is not None
         errors = process.stderr.read()
     assert (process.returncode, errors) == (4, b"")
 

@@ -506,9 +506,7 @@ class TestProcessesAtOnce:
         holder.join()
         assert journal.read().fence is not None
 
-    def test_one_that_takes_the_lock_again_and_again_does_not_keep_the_fence_out(
-        self, journal: Journal
-    ) -> None:
+    def test_one_that_takes_the_lock_again_and_again_does_not_keep_the_fence_out(self, journal: Journal) -> None:
         held, go_on = FORK.Event(), FORK.Event()
         child = FORK.Process(target=_take_the_lock_again_and_again, args=(journal.directory, held, go_on))
         child.start()

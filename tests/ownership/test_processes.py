@@ -56,7 +56,7 @@ def log(tmp_path: Path) -> str:
 
 
 def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.01)

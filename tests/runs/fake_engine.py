@@ -1,4 +1,7 @@
-"""An engine without Docker for tests of the worker: it claims, waits for a file, and finishes."""
+"""An engine without Docker for tests of the worker: it claims, waits for a file, and finishes.
+
+It waits as long as the test that started it has its folder.
+"""
 
 import os
 import sys
@@ -14,8 +17,6 @@ from runs.engine import recovery
 from runs.models import Bucket, Cleanup, Run, RunState, Verdict
 from runs.ownership import process_identity
 from tests.runs.rows import PASSED
-
-WAIT_S = 20.0
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +44,9 @@ def execute(run_id: str) -> None:
         return
     with (settings.DATA / "executed.txt").open("a") as file:
         file.write(f"{run_id}\n")
-    deadline = time.monotonic() + WAIT_S
-    while not go_file(run_id).exists() and time.monotonic() < deadline:
+    while not go_file(run_id).exists():
+        if not settings.DATA.exists():
+            return
         time.sleep(0.02)
     for ordinal in (1, 2, 3):
         lifecycle.record_trial(run_id, ordinal, PASSED)

@@ -25,7 +25,7 @@ pytestmark = [
     # The forked child shares nothing with threads of the test; Python cannot know that.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ def test_it_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         assert link.getresponse().status == 200
         link.close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     assert told["scripted"] is True and "scripted-positive" in told["models"]
 
 

@@ -3,7 +3,6 @@
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from runs.readiness import question
 from runs.scripted.scripts import FAILING_AT_ONCE, Mode
-from runs.scripted.server import LABEL, ScriptedServer, answer_to
+from runs.scripted.server import LABEL, Answer, ScriptedServer, answer_to
 
 KEY = "a-key-of-the-endpoint"
 
@@ -34,7 +33,7 @@ def ask(
     path: str = "/v1/chat/completions",
     key: str = KEY,
 ) -> tuple[int, dict[str, str], Any]:
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         link.request(method, path, json.dumps(body), {"Authorization": f"Bearer {key}"} if key else {})
         answer = link.getresponse()
@@ -99,13 +98,19 @@ def test_slow_is_late_and_hang_is_very_late() -> None:
 
 def test_a_held_answer_is_let_go_when_the_asker_hangs_up(server: ScriptedServer) -> None:
     link = http.client.HTTPConnection("127.0.0.1", server.port)
-    before = threading.active_count()
+    asked, answering, answer = threading.Event(), list[threading.Thread](), server.answer
+
+    def noted(request: dict[str, Any]) -> Answer:
+        answering.append(threading.current_thread())
+        asked.set()
+        return answer(request)
+
+    server.answer = noted
     link.request("POST", "/v1/chat/completions", json.dumps(chat("hang")), {"Authorization": f"Bearer {KEY}"})
-    while threading.active_count() == before:
-        time.sleep(0.01)
+    assert asked.wait(60)
     link.close()
-    while threading.active_count() > before:
-        time.sleep(0.01)
+    answering[0].join(60)
+    assert not answering[0].is_alive()
 
 
 @pytest.mark.parametrize("key", ["", "wrong", KEY + "x", KEY.upper()])

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from tests.pages import factories
 from tests.pages.factories import PASSWORD, Site
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+# The worker, the engine and the browser work on the same cores; what comes early is not waited for.
+PATIENCE_MS = 90_000
+expect.set_options(timeout=PATIENCE_MS)
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -28,7 +31,7 @@ def chromium() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.skip("no Chromium on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -60,7 +63,7 @@ def sign_in(page: Page, name: str) -> None:
     page.fill("#id_username", name)
     page.fill("#id_password", PASSWORD)
     page.click("button.first")
-    page.wait_for_url("**/")
+    page.wait_for_url(lambda url: "/sign-in/" not in url)  # which also ends in a slash
 
 
 def paths(site: Site) -> dict[str, str]:

@@ -96,12 +96,12 @@ def _web(site: GateSite) -> Iterator[str]:
         server = subprocess.Popen(command, env=site.environment, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: server.poll() is not None or _answers(url), 60)
+        wait_until(lambda: server.poll() is not None or _answers(url))
         assert server.poll() is None, (site.data / "web.log").read_text()
         yield url
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
 
 
 def _answers(url: str) -> bool:

@@ -17,15 +17,13 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from runs.containers import connect
 from runs.scripted.scripts import Mode
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.browser.real_site import FIRST, SECOND, RealSite, real_site
 from tests.browser.test_every_page import violations
 from tests.browser.test_story import count
 from tests.engine.site import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.harbor_compatibility]
-PATIENCE_MS = 90_000
-expect.set_options(timeout=20_000)  # the worker and the engine work on the same cores
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +48,7 @@ class Story:
     def comes(self, holds: Callable[[Page], Locator], text: str) -> None:
         """Wait until the page shows ``text`` there: by itself, or without scripts by loading it again and again."""
         if self.scripted:
-            expect(holds(self.operator)).to_have_text(text, timeout=PATIENCE_MS)
+            expect(holds(self.operator)).to_have_text(text)
         else:
             self.comes_after_loading(holds, text)
 
@@ -104,6 +102,7 @@ def previewed(story: Story, mode: Mode) -> None:
         page.get_by_label(task).check()
     page.get_by_role("button", name="Preview", exact=True).click()
     expect(page.get_by_role("heading", name="Preview")).to_be_visible()
+    page.wait_for_load_state("load")  # all boxes are there
 
 
 def confirmed(page: Page) -> None:

@@ -7,7 +7,7 @@ from runs import lifecycle
 from runs.lifecycle import ResourceState
 from runs.models import Bucket, Cleanup, Run, RunState, Verdict
 from runs.runlog import Line, append_log
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.browser.test_story import count
 from tests.pages.factories import Site, make_run
 
@@ -27,7 +27,7 @@ def test_a_page_asks_one_question_every_two_seconds_until_its_run_has_ended(site
     run, asked = make_run(site, "running"), list[str]()
     page.on("request", lambda request: asked.append(request.url) if "/live/" in request.url else None)
     watched(page, run)
-    with page.expect_response(lambda response: "/live/" in response.url and response.status == 304):
+    with page.expect_response(lambda answer: "/live/" in answer.url and answer.status == 304, timeout=PATIENCE_MS):
         pass  # of three questions at least one falls between two steps of the clock of what grows
     said(run, "something happened")
     expect(page.locator(".log")).to_contain_text("something happened")

@@ -156,6 +156,66 @@ def codes_of_classes(text: str) -> Iterator[str]:
                     yield code
 
 
+# What has the form of a code among the documents' sources, and is a place in a document.
+PLACES = {"bundle.manifest_sha256", "bundle.name", "endpoint.controls"}
+GIVEN = {"Problem": 1, "refuse": 0, "custom": 0}  # where the code stands among the arguments
+
+
+def document_codes() -> set[str]:
+    """Codes with which a document, a task's files, a bundle or its certification is refused."""
+    sources = [*(ROOT / "runs/documents").glob("*.py"), ROOT / "runs/bundle_import.py", ROOT / "runs/reviewing.py"]
+    parsed = [ast.parse(path.read_text(encoding="utf-8")) for path in sources if path.name != "closed.py"]
+    nodes = [node for tree in parsed for node in ast.walk(tree)]
+    families = r"(?:bad_[a-z]+|bundle|certification|endpoint|json|name|spec|task|tree)\.[a-z_]+[a-z]"
+    found = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    codes = {text for text in found if re.fullmatch(families, text) and not text.endswith((".json", ".toml", ".py"))}
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=arguments) if len(arguments) > GIVEN.get(name, 99):
+                codes |= texts(arguments[GIVEN[name]])
+            case ast.Assign(targets=[ast.Name(id="code")], value=given):
+                codes |= texts(given)
+    return (codes | literal_codes("certification", "bundle", within="runs/engine/certifying.py")) - PLACES
+
+
+def texts(given: ast.expr) -> set[str]:
+    """The text that is written there, or both of `one if … else other`."""
+    match given:
+        case ast.Constant(value=str(text)):
+            return {text}
+        case ast.IfExp(body=body, orelse=other):
+            return texts(body) | texts(other)
+    return set()
+
+
+def general_kinds() -> set[str]:
+    """What may stand behind a document's own prefix: what `validate` calls the ways to break a closed model."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / "runs/documents/closed.py").read_text(encoding="utf-8"))):
+        match node:
+            case ast.Return(value=ast.Tuple(elts=[first, _])) | ast.Assign(targets=[ast.Name(id="code")], value=first):
+                found |= texts(first)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(document_codes()))
+def test_each_refusal_of_a_document_has_an_entry(name: str) -> None:
+    prefix, _, kind = name.rpartition(".")
+    general = kind in general_kinds() and prefix.startswith(("bad_", "task"))
+    assert {name, f"….{kind}" if general else name} & entries()
+
+
+@pytest.mark.parametrize("kind", sorted(general_kinds()))
+def test_each_way_to_break_a_closed_document_has_an_entry(kind: str) -> None:
+    assert f"….{kind}" in entries()
+
+
+def test_the_refusals_of_documents_are_really_found_in_the_code() -> None:
+    wanted = {"json.duplicate_key", "task.gpu", "tree.symlink", "name.outside", "mutable_adapter", "unknown_version"}
+    assert wanted | {"endpoint.loopback_without_route", "certification.script_failed"} <= document_codes()
+    assert {"missing_field", "empty", "boolean_as_number", "above_maximum"} <= general_kinds()
+
+
 # -- what a page lists ------------------------------------------------------------------------------------
 
 

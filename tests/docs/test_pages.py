@@ -43,13 +43,18 @@ _LINE = re.compile(
 )
 
 
+def console_lines(text: str) -> Iterator[str]:
+    """What a reader types, with its prompt; what goes on in a further line is one."""
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
+        yield from block.replace("\\\n", "").splitlines()
+
+
 def shown_commands(path: Path) -> Iterator[str]:
     """What follows `manage.py` in a code span, or after a prompt in a console block, without its comment."""
     text = path.read_text(encoding="utf-8")
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
-        for line in block.splitlines():
-            if found := _LINE.match(line):
-                yield found[1].split(" #")[0].strip()
+    for line in console_lines(text):
+        if found := _LINE.match(line):
+            yield found[1].split(" #")[0].strip()
     yield from _INLINE.findall(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 
 
@@ -80,6 +85,14 @@ def unknown_of(shown: str) -> list[str]:
 @pytest.mark.parametrize(("page", "shown"), CASES, ids=[f"{page}: {shown[:60]}" for page, shown in CASES])
 def test_each_command_that_is_shown_exists_with_its_options(page: str, shown: str) -> None:
     assert unknown_of(shown) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_nothing_is_to_be_typed_that_no_shell_finds(path: Path) -> None:
+    """`manage.py` alone is in nobody's PATH."""
+    assert [
+        line for line in console_lines(path.read_text(encoding="utf-8")) if re.match(r"[$#] manage\.py", line)
+    ] == []
 
 
 def test_the_commands_are_really_found_and_a_wrong_one_is_named() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,10 +15,20 @@ MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     """The console script: Django's command line with benchsite's settings and exit codes."""
+    try:
+        _carry_out()
+    except KeyboardInterrupt:  # while it was being loaded, or in one of Django's own commands
+        _refuse("command.interrupted", "Stopped by Ctrl-C.", exit_code=4)  # Exit.ERROR
+
+
+def _carry_out() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import ManagementUtility, get_commands
 
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started it closed it, and wants neither words nor a failure for them
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale without a character shows its number
@@ -53,13 +64,15 @@ def _refuse_name(started: str, asked: str, known: Iterable[str]) -> NoReturn:
     _refuse("command.unknown", f"There is no command {asked!r}. {remedy}")
 
 
-def _refuse(code: str, sentence: str) -> NoReturn:
+def _refuse(code: str, sentence: str, *, exit_code: int = 2) -> NoReturn:  # Exit.BAD_INPUT
     """As every command refuses (runs.management.output), before there is one."""
-    sys.stderr.write(f"{sentence}\n")
-    if "--json" in sys.argv:
-        document = {"schema": "benchsite.error/v1", "code": code, "sentence": sentence, "exit_code": 2}
-        sys.stdout.write(json.dumps(document) + "\n")
-    sys.exit(2)  # Exit.BAD_INPUT
+    document = {"schema": "benchsite.error/v1", "code": code, "sentence": sentence, "exit_code": exit_code}
+    with suppress(OSError):  # words that cannot be written change no exit code
+        sys.stderr.write(f"{sentence}\n")
+    with suppress(OSError):
+        sys.stdout.write(f"{json.dumps(document)}\n" if "--json" in sys.argv else "")
+        sys.stdout.flush()
+    sys.exit(exit_code)
 
 
 def command(*arguments: str) -> list[str]:

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -27,6 +27,7 @@ from runs.disk import disk_trouble
 from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
 from runs.management.inert import inert
+from runs.management.streams import OutputLost, say_if_possible, write
 from runs.management.tables import show_table
 from runs.models import Cleanup, Run, Verdict
 from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
@@ -70,13 +71,8 @@ class Progress:
     show: Callable[[str], None]
 
 
-def _write(stream: Any, text: str) -> None:
-    stream.write(inert(text) + "\n")
-    stream.flush()
-
-
 class Printer:
-    """Writes a command's results to ``out`` and its errors to ``err``."""
+    """Writes a command's results to ``out`` and its errors to ``err``. Raises OutputLost when ``out`` takes nothing."""
 
     def __init__(self, out: Any, err: Any, *, as_json: bool) -> None:
         self.out, self.err, self.as_json = out, err, as_json
@@ -85,7 +81,7 @@ class Printer:
     def line(self, text: str) -> None:
         """One line of plain text, at once even in a pipe; nothing with ``--json``."""
         if not self.as_json:
-            _write(self.out, text)
+            write(self.out, inert(text))
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
@@ -94,7 +90,7 @@ class Printer:
         A terminal also gets a last line that moves.
         """
         if self.as_json or not self.on_terminal:
-            yield Progress(partial(_write, self.err if self.as_json else self.out), lambda text: None)
+            yield Progress(self.complain if self.as_json else self.line, lambda text: None)
             return
         console = Console(file=self.out, highlight=False, markup=False)
         with console.status("") as status:
@@ -110,30 +106,30 @@ class Printer:
             return
         if not self.on_terminal:
             for row in cells:
-                self.out.write("\t".join(row) + "\n")
+                write(self.out, "\t".join(row))
             return
         show_table(Console(file=self.out, highlight=False, markup=False), headings, cells)
 
     def json(self, schema: str, document: dict[str, Any]) -> None:
         """The command's one JSON document; nothing without ``--json``."""
         if self.as_json:
-            self.out.write(json.dumps({"schema": schema, **document}, ensure_ascii=True) + "\n")
-            self.out.flush()  # scripted_endpoint serves on after it
+            write(self.out, json.dumps({"schema": schema, **document}, ensure_ascii=True))
 
     def complain(self, sentence: str) -> None:
         """A sentence on stderr about something beside the command's result."""
-        _write(self.err, sentence)
+        say_if_possible(self.err, inert(sentence))
 
     def complain_at_length(self, text: str) -> None:
         """Several lines on stderr."""
         for line in text.splitlines():
-            _write(self.err, line)
+            self.complain(line)
 
     def error(self, code: str, sentence: str, exit_code: Exit, extra: dict[str, Any]) -> None:
         """A refusal: the sentence on stderr, and with ``--json`` its document on stdout."""
-        _write(self.err, sentence)
+        self.complain(sentence)
         document = {"code": code, "sentence": sentence, "exit_code": int(exit_code), **extra}
-        self.json("benchsite.error/v1", document)
+        with suppress(OutputLost, OSError):  # what cannot be written changes no exit code
+            self.json("benchsite.error/v1", document)
 
 
 class SiteCommand(BaseCommand):
@@ -209,9 +205,9 @@ class SiteCommand(BaseCommand):
             sentence = getattr(stop, "sentence", "Stopped by Ctrl-C. Whatever had been started goes on.")
             self.output.error("command.interrupted", sentence, Exit.ERROR, {})
             code = Exit.ERROR
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it has gone
-            code = Exit.ERROR
+        except (BrokenPipeError, OutputLost) as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is tried again at the exit
+            code = Exit.ERROR if isinstance(error, BrokenPipeError) else self._unexpected(error)
         except Exception as error:  # Python would exit with 1, which means evaluated and failed
             code = self._unexpected(error)
         if code != Exit.DONE:

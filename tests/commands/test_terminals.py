@@ -1,6 +1,7 @@
 """Whatever terminal, pipe or locale there is, a command says the same and breaks off nothing (issue 7.1)."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from runs.management.tables import show_table
+from tests.commands.schemas import validated
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("run", "state", "endpoint")
@@ -62,6 +64,46 @@ def manage(*words: str, data: Path, stdout: int = subprocess.PIPE, **variables: 
     env.pop("DJANGO_SETTINGS_MODULE", None)
     command = [sys.executable, str(ROOT / "manage.py"), *words]
     return subprocess.Popen(command, env=env, stdout=stdout, stderr=subprocess.PIPE)
+
+
+FULL = Path("/dev/full")  # takes nothing: every write to it finds the disk full
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["bundle", "verify", "--json"], 4), (["bundle", "verify"], 4), (["nonesuch", "--json"], 2),
+                        (["profile", "verify", "/nonexistent", "--json"], 2)]
+)  # fmt: skip
+@pytest.mark.parametrize("heard", [True, False])
+def test_words_that_cannot_be_written_make_no_verdict(words: list[str], code: int, heard: bool, tmp_path: Path) -> None:
+    """A CI job's disk may be full: exit 1 would mean evaluated and failed."""
+    env = {**os.environ, "BENCHSITE_DATA": str(tmp_path)}
+    env.pop("DJANGO_SETTINGS_MODULE", None)
+    with FULL.open("wb") as full:
+        errors = subprocess.PIPE if heard else full
+        ended = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *words], env=env, stdout=full, stderr=errors, check=False
+        )
+    assert ended.returncode == code
+    if heard:
+        assert ended.stderr.count(b"\n") == 1 and (code == 2 or b"cannot be written: No space left" in ended.stderr)
+
+
+def test_streams_that_are_closed_are_not_missed(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} {ROOT / 'manage.py'} bundle verify <&- >&- 2>&-"
+    env = {**os.environ, "BENCHSITE_DATA": str(tmp_path)}
+    env.pop("DJANGO_SETTINGS_MODULE", None)
+    assert subprocess.run(["sh", "-c", command], env=env, check=False).returncode == 0
+
+
+def test_an_interrupt_while_a_command_is_being_loaded_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    variables = {"PYTHONPATH": str(tmp_path), "BENCHSITE_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "interrupted"}
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "status", "--json"],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (4, "Stopped by Ctrl-C.\n")
+    assert validated(json.loads(ended.stdout))["code"] == "command.interrupted"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["bundle", "verify"], ["mcp", "--schema"]])

@@ -38,7 +38,7 @@ def junit_xml(run: Mapping[str, Any]) -> bytes:
     whole = _whole_run(run)
     if whole is not None:
         suites.append(_suite("run", [whole], run))
-    for name in ("tests", "failures", "errors", "skipped"):
+    for name in ("tests", "failures", "errors"):  # a schema that reports are held against knows no more of the root
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
     root.extend(suites)
     ElementTree.indent(root)

@@ -68,8 +68,14 @@ def summary(run: dict[str, Any]) -> str:
     return markdown_summary(run, counts=strip_of(run["counts"]), coverage=coverage(run["counts"]))
 
 
+OF_ALL = ("tests", "failures", "errors")  # Jenkins' schema of JUnit reports lets the root say only these
+OF_A_SUITE = (*OF_ALL, "skipped")
+
+
 def numbers(element: ElementTree.Element) -> dict[str, int]:
-    return {name: int(element.get(name, "")) for name in ("tests", "failures", "errors", "skipped")}
+    names = OF_ALL if element.tag == "testsuites" else OF_A_SUITE
+    assert {"name"} < set(element.attrib) <= {"name", "timestamp", *names}
+    return {name: int(element.get(name, "")) for name in names}
 
 
 class TestJUnit:
@@ -135,7 +141,7 @@ class TestJUnit:
 
     def test_a_passed_run_has_no_further_case(self) -> None:
         root = ElementTree.fromstring(junit_xml(run_of(trial(), trial())))
-        assert numbers(root) == {"tests": 2, "failures": 0, "errors": 0, "skipped": 0}
+        assert numbers(root) == {"tests": 2, "failures": 0, "errors": 0}
 
     def test_a_duration_is_that_of_the_trial_and_absent_when_it_was_not_recorded(self) -> None:
         run = run_of(trial(), {**trial(), "ended_at": None})

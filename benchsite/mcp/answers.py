@@ -11,6 +11,7 @@ from evidence.giving import NotInStorage
 from evidence.store import HashDiffers, StorageFails
 from runs.documents.problems import DocumentError
 from runs.lifecycle import IllegalMove
+from runs.management.output import Exit, exit_of_error
 from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal
 
 ERROR_SCHEMA = "benchsite.error/v1"
@@ -33,11 +34,13 @@ def refusal(error: Refused) -> CallToolResult:
     """The refusal's own code and sentence, and what belongs to its kind; never its private detail."""
     code = str(getattr(error, "code", "access.refused"))
     sentence = str(getattr(error, "sentence", error))
-    return failure(code, sentence, **_more(error))
+    lost = isinstance(error, HashDiffers | NotInStorage | StorageFails)
+    return failure(code, sentence, Exit.ERROR if lost else exit_of_error(error), **_more(error))
 
 
-def failure(code: str, sentence: str, **more: Any) -> CallToolResult:
-    document = {"schema": ERROR_SCHEMA, "code": code, "sentence": sentence, **more}
+def failure(code: str, sentence: str, exit_code: Exit, **more: Any) -> CallToolResult:
+    """The document of every refusal; ``exit_code`` is what a command would end with."""
+    document = {"schema": ERROR_SCHEMA, "code": code, "sentence": sentence, "exit_code": int(exit_code), **more}
     return _result(harmless(document), is_error=True)
 
 

@@ -15,6 +15,7 @@ from benchsite import logs
 from benchsite.mcp import arguments, evidence_tools, run_tools
 from benchsite.mcp.answers import REFUSED, failure, refusal
 from runs.documents.closed import Closed
+from runs.management.output import Exit
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +111,11 @@ def carry_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
             return refusal(error)
         except (DatabaseError, InterfaceError):
             log.exception("the database cannot be used")
-            return failure("database.unusable", "The database cannot be used at present. Try again later.")
+            return failure("database.unusable", "The database cannot be used at present. Try again later.", Exit.ERROR)
         except Exception:  # its text could hold anything; it stays in the log
             log.exception("a tool failed")
             sentence = "The tool failed here. The site's log says why, under this request id."
-            return failure("mcp.failed", sentence, request_id=request_id)
+            return failure("mcp.failed", sentence, Exit.ERROR, request_id=request_id)
         finally:
             close_old_connections()
 
@@ -122,10 +123,12 @@ def carry_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
 def _carried_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
     user = User.objects.filter(pk=user_pk, is_active=True).first()
     if user is None:
-        return failure("mcp.user_gone", "The account that these tools act for is no longer active.")
+        sentence = "The account that these tools act for is no longer active."
+        return failure("mcp.user_gone", sentence, Exit.BAD_INPUT)
     tool = _BY_NAME.get(name)
     if tool is None:
-        return failure("mcp.unknown_tool", f"There is no such tool; there are: {', '.join(_BY_NAME)}.")
+        sentence = f"There is no such tool; there are: {', '.join(_BY_NAME)}."
+        return failure("mcp.unknown_tool", sentence, Exit.BAD_INPUT)
     result = tool.act(user, arguments.read(tool.arguments, given))
     log.info("done")
     return result

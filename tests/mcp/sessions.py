@@ -12,6 +12,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from tests.commands.schemas import validated
+
 ROOT = Path(__file__).parents[2]
 BOUND_S = 120.0
 
@@ -39,6 +41,7 @@ class Session:
         [block] = result.content
         answer = Answer(result.structured_content, block.text, bool(result.is_error))
         assert json.loads(answer.text) == answer.document  # clients that only read text see the same
+        validated(answer.document)
         return answer
 
     def ok(self, tool: str, /, **arguments: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from evidence.models import Artifact
 from runs.documents.canonical import canonical_bytes, canonical_sha256
 from runs.models import AuditEntry, Preview
 from runs.runlog import Line, append_log
+from tests.commands.schemas import validated
 from tests.mcp.conftest import keep
 from tests.runs.rows import person, run_row
 from tests.runs.sites import Site, report
@@ -38,7 +39,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(user: Any, tool: str, **given: Any) -> CallToolResult:
-    return carry_out(user.pk, tool, given)
+    result = carry_out(user.pk, tool, given)
+    validated(dict(result.structured_content))
+    return result
 
 
 def ok(user: Any, tool: str, **given: Any) -> dict[str, Any]:

@@ -28,7 +28,10 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         if options["schema"]:
-            self.stdout.write(json.dumps(tool_schemas(), indent=2, sort_keys=True))
+            document = tool_schemas()
+            for line in json.dumps(document, indent=2, sort_keys=True).splitlines():
+                self.output.line(line)
+            self.output.json(document.pop("schema"), document)
         else:
             SiteServer(user).run("stdio")
         return Exit.DONE

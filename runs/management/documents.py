@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchsite import words
 from runs.documents.canonical import MAX_DOCUMENT_BYTES
 from runs.documents.problems import Problem
 from runs.refusals import BadInput
@@ -18,6 +19,11 @@ def read_document(path: Path) -> bytes:
         raise BadInput(
             f"{path} cannot be read: {why}. Give the path of a file.", code="input.no_file", detail=str(error)
         ) from error
+
+
+def refusal_line(path: Path, problems: Sequence[Problem]) -> str:
+    """What stands on stderr beside the rows or the document with every problem."""
+    return f"{path} is refused: {words.counted(len(problems), 'problem')}, the first is {problems[0]}"
 
 
 def problem_rows(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:

@@ -27,16 +27,16 @@ from tests.runs.sites import Site, ready_site, report
 
 ROOT = Path(__file__).parents[2]
 _ADA = ("--user", "ada")
-COMMANDS = ("runs/management", "evidence/management")
+COMMANDS = ("runs/management", "evidence/management", "benchsite/mcp")
 
 
 def printed() -> set[str]:
-    """Every schema that a command's source names as its own."""
+    """Every schema that a command's or a tool's source names as its own."""
     text = "\n".join(path.read_text() for folder in COMMANDS for path in (ROOT / folder).rglob("*.py"))
     return {f"{name}.{version}" for name, version in re.findall(r'"benchsite\.([a-z-]+)/(v\d+)"', text)}
 
 
-def test_every_document_that_a_command_prints_has_its_schema_and_no_other_is_there() -> None:
+def test_every_document_that_a_command_or_tool_gives_has_its_schema_and_no_other_is_there() -> None:
     assert printed() == set(names())
 
 
@@ -140,6 +140,11 @@ class TestPreviews:
         locks.record_harness_lock("local", {})
         document = shown(command("preview", "--endpoint", "scripted", "--json"), 3)
         assert document["spec"] is None and document["blocked"] is True
+
+    def test_of_a_worker_that_served(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("runs.engine.worker.serve", lambda *_, **__: None)
+        document = command("worker", "--burst", "--json").json  # the same as of --report, which a real one is held to
+        assert document["schema"] == "benchsite.worker/v1" and document["report"]["network_namespace"]
 
     def test_of_endpoints_and_their_tests(self, site: Site) -> None:
         assert [one["name"] for one in shown(command("endpoint", "list", "--json"))["endpoints"]] == ["scripted"]

@@ -184,9 +184,12 @@ def test_a_short_id_that_several_runs_have_is_refused_and_a_longer_one_is_not(db
 
 NEED_A_ROLE = {
     "prepare": [],
+    "worker": ["--burst"],
+    "smoke": [],
     "preflight": [],
     "bundle": ["import"],
     "profile": ["import", "FILE"],
+    "endpoint": ["test", "scripted"],
     "preview": ["--endpoint", "scripted"],
     "start": ["--endpoint", "scripted"],
     "logs": ["RUN"],

@@ -14,7 +14,7 @@ from runs.documents import packaged
 from runs.documents.bundles import LoadedBundle, verify_bundle
 from runs.documents.problems import DocumentError, Problem
 from runs.images.recipes import recipe_identities
-from runs.management.documents import problem_rows
+from runs.management.documents import problem_rows, refusal_line
 from runs.management.heartbeat import heartbeat
 from runs.management.output import CLI_USER, Exit, SiteCommand
 from runs.models import TaskBundle
@@ -57,7 +57,7 @@ class Command(SiteCommand):
                 case _:
                     return self._import(folder, user)
         except DocumentError as error:
-            return self._refuse(error.problems)
+            return self._refuse(folder, error.problems)
 
     def _build(self, folder: Path, *, check: bool) -> Exit:
         changed = packaged.rebuild(folder, recipes=recipe_identities(), write=not check)
@@ -72,7 +72,7 @@ class Command(SiteCommand):
         bundle = packaged.read_bundle(folder)
         problems = verify_bundle(folder, bundle, recipes=recipe_identities())
         if problems:
-            return self._refuse(problems)
+            return self._refuse(folder, problems)
         self._describe(bundle)
         document = {"valid": True, "problems": [], "manifest_sha256": bundle.manifest_sha256}
         self.output.json("benchsite.bundle-check/v1", document)
@@ -104,10 +104,11 @@ class Command(SiteCommand):
         rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
         self.output.table(("task", "files", "checksum"), rows)
 
-    def _refuse(self, problems: list[Problem] | tuple[Problem, ...]) -> Exit:
+    def _refuse(self, folder: Path, problems: list[Problem] | tuple[Problem, ...]) -> Exit:
         self.output.table(("code", "path", "problem"), problem_rows(problems))
         found = [problem.as_json() for problem in problems]
         self.output.json("benchsite.bundle-check/v1", {"valid": False, "problems": found})
+        self.output.complain(refusal_line(folder, problems))
         return Exit.BAD_INPUT
 
 

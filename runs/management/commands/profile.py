@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from runs import access, registry
 from runs.documents.problems import DocumentError
 from runs.documents.profiles import LoadedProfile, load_profile
-from runs.management.documents import problem_rows, read_document
+from runs.management.documents import problem_rows, read_document, refusal_line
 from runs.management.output import CLI_USER, Exit, SiteCommand
 
 _SCHEMA = "benchsite.profile-check/v1"
@@ -31,17 +31,18 @@ class Command(SiteCommand):
         try:
             profile = load_profile(data)
         except DocumentError as error:
-            return self._invalid(error)
+            return self._invalid(options["file"], error)
         if options["action"] == "import":
             access.require(user, access.START)
             registry.store_profile(data, user=user)
         self._valid(profile, stored=options["action"] == "import")
         return Exit.DONE
 
-    def _invalid(self, error: DocumentError) -> Exit:
+    def _invalid(self, file: Path, error: DocumentError) -> Exit:
         self.output.table(("code", "path", "problem"), problem_rows(error.problems))
         problems = [problem.as_json() for problem in error.problems]
         self.output.json(_SCHEMA, {"valid": False, "problems": problems})
+        self.output.complain(refusal_line(file, error.problems))
         return Exit.BAD_INPUT
 
     def _valid(self, profile: LoadedProfile, *, stored: bool) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandParser
 
+from runs import access
 from runs.access import Role
 from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from runs.management.output import Exit, SiteCommand, acting_user
 from runs.models import Run
 from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import serve
@@ -33,6 +34,8 @@ class Command(SiteCommand):
         parser.add_argument("--only", action="append", choices=names, help="only this scenario; may be repeated")
 
     def user_of(self, options: dict[str, Any]) -> User:
+        """Whoever asks for it must be somebody who may start runs; the runs themselves are the smoke's own."""
+        access.require(acting_user(options["user"]), access.START)
         return smoke_user()
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

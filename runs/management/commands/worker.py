@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite import environ
+from runs import access
 from runs.locks import report_of
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
@@ -24,6 +25,7 @@ class Command(SiteCommand):
         parser.add_argument("--no-report", action="store_true", help="do not renew the report at the start")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
+        access.require(user, access.START)
         from runs.engine import worker  # only workers import the engine
 
         if problem := environ.name_problem(options["name"]):
@@ -40,6 +42,7 @@ class Command(SiteCommand):
         except worker.QueueUnreachable as error:
             self.output.error(error.code, error.sentence, Exit.ERROR, {})
             return Exit.ERROR
+        self._document(Worker.objects.get(name=options["name"]))
         return Exit.DONE
 
     def _report(self, row: Worker) -> Exit:
@@ -51,6 +54,11 @@ class Command(SiteCommand):
             self.output.line(f"{limit['name']}: {word} by {limit['mechanism']}")
         if not reachable:
             self.output.line(str((report.get("engine_problem") or {}).get("sentence", "")))
-        document = {"worker": row.name, "capability_sha256": row.capability_sha256, "report": report}
-        self.output.json("benchsite.worker/v1", document)
+        self._document(row)
         return Exit.DONE if reachable else Exit.BLOCKED
+
+    def _document(self, row: Worker) -> None:
+        """The stored report; a worker that served with --no-report on a new host has none."""
+        if report := report_of(row):
+            document = {"worker": row.name, "capability_sha256": row.capability_sha256, "report": report}
+            self.output.json("benchsite.worker/v1", document)

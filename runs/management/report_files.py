@@ -42,11 +42,19 @@ def add_reports(parser: CommandParser) -> None:
 
 
 def check_reports(options: Mapping[str, Any]) -> None:
-    """Raises BadInput ``input.no_target`` before anything starts when a report could not be written at the end."""
+    """Raises BadInput ``input.no_target`` before anything starts when a report could not be written at the end.
+
+    What is there already is replaced, so it must be a plain file: /dev/null would be gone for the whole host.
+    """
     for name in _WRITERS:
         path: Path | None = options[name]
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+        if path is None:
+            continue
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
             raise BadInput(f"--{name} {path}: there is no folder there to write it in.", code="input.no_target")
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            sentence = f"--{name} {path}: a link, device or pipe is there; name a plain file or a new one."
+            raise BadInput(sentence, code="input.no_target")
 
 
 def write_reports(options: Mapping[str, Any], run: Document) -> None:

@@ -1,5 +1,6 @@
 """What CI systems are told: JUnit and Markdown whose numbers add up, and in which nothing from elsewhere acts."""
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -254,6 +255,19 @@ class TestFiles:
         with pytest.raises(BadInput) as refused:
             check_reports({"junit": tmp_path / place, "summary": None})
         assert refused.value.code == "input.no_target"
+
+    @pytest.mark.parametrize("kind", ["link", "pipe"])
+    def test_nothing_but_a_plain_file_is_ever_replaced(self, tmp_path: Path, kind: str) -> None:
+        """A report that was written to /dev/null would put a file in its place."""
+        place, other = tmp_path / "report.xml", tmp_path / "other"
+        other.write_text("somebody's")
+        place.symlink_to(other) if kind == "link" else os.mkfifo(place)
+        with pytest.raises(BadInput) as refused:
+            check_reports({"junit": place, "summary": None})
+        assert refused.value.code == "input.no_target" and "plain file" in refused.value.sentence
+        for device in (Path("/dev/null"), Path("/dev/stdout")):
+            with pytest.raises(BadInput):
+                check_reports({"junit": None, "summary": device})
 
     def test_a_report_that_cannot_be_written_leaves_the_old_one_and_nothing_else(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,11 +38,13 @@ class Workers:
 
 
 def count_workers() -> Workers:
-    """One query over all worker hosts. A worker that was stopped has no heartbeat; a stale one ceased to beat."""
+    """One query over all worker hosts. A worker that was stopped, or never started, has no process; a stale one ceased
+    to beat."""
     counts = dict.fromkeys(("alive", "stale", "stopped", "lost"), 0)
     recent = timezone.now() - STALE_AFTER
-    for heartbeat, lost in Worker.objects.values_list("heartbeat_at", "lost_declared_at"):
-        word = "lost" if lost else "stopped" if heartbeat is None else "alive" if heartbeat > recent else "stale"
+    for pid, heartbeat, lost in Worker.objects.values_list("pid", "heartbeat_at", "lost_declared_at"):
+        gone = pid is None or heartbeat is None  # the last beat of a worker that stopped stays, for people to see
+        word = "lost" if lost else "stopped" if gone else "alive" if heartbeat > recent else "stale"
         counts[word] += 1
     return Workers(**counts)
 

@@ -37,7 +37,7 @@ def well(real_queue: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(question, "bound_s", 60.0)
     monkeypatch.setattr(health, "_REDIS_TIMEOUT_S", 60.0)
     settings.DISK_LOW_MIB = 0
-    worker_row(heartbeat_at=timezone.now())
+    worker_row(pid=1, heartbeat_at=timezone.now())
 
 
 def ask(**options: Any) -> tuple[int, dict[str, Any]]:
@@ -113,17 +113,22 @@ def test_a_database_driver_that_hangs_does_not_hang_the_answer(well, monkeypatch
 )
 def test_a_worker_that_does_not_beat_is_degraded_and_200(well, age, found):
     worker_row().delete()
-    worker_row(heartbeat_at=None if age is None else timezone.now() - age)
+    worker_row(pid=1, heartbeat_at=None if age is None else timezone.now() - age)
     status, document = ask()
     assert (status, document["status"], document["checks"]["workers"]) == (200, "degraded", found)
 
 
 def test_a_silent_worker_beside_one_that_is_alive_is_degraded_unless_it_was_declared_lost(well):
-    silent = worker_row("other", heartbeat_at=timezone.now() - timedelta(hours=1))
+    silent = worker_row("other", pid=1, heartbeat_at=timezone.now() - timedelta(hours=1))
     assert ask()[1]["checks"]["workers"] == {"status": "degraded", "alive": 1, "stale": 1}
     type(silent).objects.filter(pk=silent.pk).update(lost_declared_at=timezone.now())
     health.DATABASE.forget()
     assert ask()[1]["status"] == "ok"
+
+
+def test_a_worker_that_was_stopped_on_purpose_is_no_fault_of_the_others(well):
+    worker_row("other", heartbeat_at=timezone.now() - timedelta(days=1))
+    assert ask()[1]["checks"]["workers"] == {"status": "ok", "alive": 1, "stale": 0}
 
 
 def test_a_full_disk_is_degraded_and_200(well, settings):
@@ -133,7 +138,7 @@ def test_a_full_disk_is_degraded_and_200(well, settings):
 
 
 def test_no_name_and_no_place_is_told(well, settings):
-    worker_row("secret-name", heartbeat_at=timezone.now(), host="secret-host")
+    worker_row("secret-name", pid=1, heartbeat_at=timezone.now(), host="secret-host")
     text = json.dumps(ask()[1])
     assert (
         "secret" not in text and str(settings.DATA) not in text and "/" not in text.replace("benchsite.health/v1", "")

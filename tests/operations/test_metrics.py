@@ -83,15 +83,17 @@ def test_the_queue_has_a_depth_and_an_age():
 
 def test_workers_are_counted_by_what_is_known_of_them():
     now = timezone.now()
-    worker_row("a", heartbeat_at=now)
-    worker_row("b", heartbeat_at=now - timedelta(minutes=5))
+    worker_row("a", pid=1, heartbeat_at=now)
+    worker_row("b", pid=1, heartbeat_at=now - timedelta(minutes=5))
     worker_row("c")
-    worker_row("d", lost_declared_at=now, heartbeat_at=now - timedelta(days=1))
+    worker_row("d", pid=1, lost_declared_at=now, heartbeat_at=now - timedelta(days=1))
+    worker_row("e", heartbeat_at=now)
+    worker_row("f", heartbeat_at=now - timedelta(days=1))
     found = scrape()
     assert {state: found[f"benchsite_workers state={state}"] for state in ("alive", "stale", "stopped", "lost")} == {
         "alive": 1,
         "stale": 1,
-        "stopped": 1,
+        "stopped": 3,
         "lost": 1,
     }
 

@@ -12,6 +12,7 @@ import pytest
 from django.db import connections
 
 from benchsite import embedded_redis
+from benchsite.health import Workers, count_workers
 from runs import lifecycle, queue
 from runs.engine import worker as serving
 from runs.models import Run, RunState, Worker
@@ -94,6 +95,7 @@ def test_a_burst_executes_what_waits_and_leaves(start_worker):
     worker = Worker.objects.get(name="local")
     assert worker.pid is None and worker.heartbeat_at is not None
     assert not worker.alive
+    assert count_workers() == Workers(stopped=1)
 
 
 def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker, monkeypatch):

@@ -42,7 +42,7 @@ class Command(SiteCommand):
         except worker.QueueUnreachable as error:
             self.output.error(error.code, error.sentence, Exit.ERROR, {})
             return Exit.ERROR
-        self._document(Worker.objects.get(name=options["name"]))
+        self._document(options["name"])
         return Exit.DONE
 
     def _report(self, row: Worker) -> Exit:
@@ -54,11 +54,12 @@ class Command(SiteCommand):
             self.output.line(f"{limit['name']}: {word} by {limit['mechanism']}")
         if not reachable:
             self.output.line(str((report.get("engine_problem") or {}).get("sentence", "")))
-        self._document(row)
+        self._document(row.name)
         return Exit.DONE if reachable else Exit.BLOCKED
 
-    def _document(self, row: Worker) -> None:
+    def _document(self, name: str) -> None:
         """The stored report; a worker that served with --no-report on a new host has none."""
-        if report := report_of(row):
+        row = Worker.objects.filter(name=name).first()
+        if row is not None and (report := report_of(row)):
             document = {"worker": row.name, "capability_sha256": row.capability_sha256, "report": report}
             self.output.json("benchsite.worker/v1", document)

@@ -43,9 +43,12 @@ def count_workers() -> Workers:
     counts = dict.fromkeys(("alive", "stale", "stopped", "lost"), 0)
     recent = timezone.now() - STALE_AFTER
     for pid, heartbeat, lost in Worker.objects.values_list("pid", "heartbeat_at", "lost_declared_at"):
-        gone = pid is None or heartbeat is None  # the last beat of a worker that stopped stays, for people to see
-        word = "lost" if lost else "stopped" if gone else "alive" if heartbeat > recent else "stale"
-        counts[word] += 1
+        if lost:
+            counts["lost"] += 1
+        elif pid is None or heartbeat is None:  # the last beat of a worker that stopped stays, for people to see
+            counts["stopped"] += 1
+        else:
+            counts["alive" if heartbeat > recent else "stale"] += 1
     return Workers(**counts)
 
 

@@ -14,8 +14,8 @@ from tests.crash.rig import Rig, statuses
 from tests.crash.sentinels import Sentinels, planted
 from tests.engine.site import wait_until
 
-REACH_S = 90.0
-END_S = 150.0
+REACH_S = 240.0
+END_S = 300.0
 LAST = "before the final state"  # by then all was removed and verified
 NOT_CLEAN = 6  # exit code of a command that left something
 

@@ -22,8 +22,8 @@ import psutil
 
 from runs.containers import connect
 
-START_BOUND_S = 60.0
-STOP_BOUND_S = 30.0
+START_BOUND_S = 180.0
+STOP_BOUND_S = 120.0
 CALL_TIMEOUT_S = 60
 POLL_S = 0.05
 BRIDGE_ADDRESS = "172.17.0.1"

@@ -25,8 +25,8 @@ from tests.engine.plays import record
 from tests.engine.site import ROOT, GateSite, wait_until
 
 TASK = "ledger-totals"
-UNRECORDED_S = 20.0
-BUSY_S = 60.0
+UNRECORDED_S = 120.0
+BUSY_S = 240.0
 BLOCKED = 3  # exit code of a command that another one keeps waiting
 ENDED = "select ended_at from runs_run where id = ?"
 

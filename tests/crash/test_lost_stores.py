@@ -57,7 +57,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_run_and_takes_no_other(whole
     whole.worker.term()
     whole.endpoint.release()
     assert ended(whole, first) == TRULY_FINISHED
-    assert whole.worker.process is not None and whole.worker.process.wait(30) == 0
+    assert whole.worker.process is not None and whole.worker.process.wait(120) == 0
     assert not whole.has_ended(second)
     whole.worker.start()
     assert ended(whole, second) == TRULY_FINISHED
@@ -66,11 +66,13 @@ def test_a_worker_that_is_told_to_stop_finishes_its_run_and_takes_no_other(whole
 
 def test_a_worker_that_is_told_twice_interrupts_its_run_which_is_never_executed_again(whole: Rig) -> None:
     run = waiting_run(whole)
+    before = whole.worker.log.stat().st_size
     whole.worker.term()
-    time.sleep(1.5)  # a second request within a second counts as the same one
+    wait_until(lambda: b"warm shut down requested" in whole.worker.log.read_bytes()[before:])
+    time.sleep(1.5)  # a second request within a second of the first one counts as the same
     whole.worker.term()
     assert whole.worker.process is not None
-    whole.worker.process.wait(60)
+    whole.worker.process.wait(120)
     assert ended(whole, run) == ("interrupted", "error", "clean")
     whole.worker.start()
     assert ended(whole, run) == ("interrupted", "error", "clean")

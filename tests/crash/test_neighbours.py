@@ -60,4 +60,4 @@ def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> No
             one.wait()
         assert clean_up(rig.engine.api, second[0], reason="test").state == "clean"
         for owned in (first, second):
-            owned[3].process.wait(5)
+            owned[3].process.wait(60)

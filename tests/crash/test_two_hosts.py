@@ -19,6 +19,7 @@ from tests.crash.endpoint import ALIAS, KEY, Endpoint, serving
 from tests.crash.own_database import own_database
 from tests.crash.own_engine import BRIDGE_ADDRESS, OwnEngine, own_engine
 from tests.crash.rig import TASK, CrashWorker, Rig, locked_images, statuses, with_database
+from tests.engine.looking import CONTAINERS, started_roles
 from tests.engine.plays import record
 from tests.engine.site import wait_until
 
@@ -56,6 +57,8 @@ class Host:
         self.endpoint.arm()
         run = self.start_run()
         wait_until(lambda: self.endpoint.reached.is_set() or ended(self, run))
+        # The verifier's container is started beside the agent, who may well have asked before it stands.
+        wait_until(lambda: started_roles(self.site, run) >= set(CONTAINERS) or ended(self, run))
         assert not ended(self, run), self.site.status(run)
         return run
 

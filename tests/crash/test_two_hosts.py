@@ -22,6 +22,7 @@ from tests.crash.rig import TASK, CrashWorker, Rig, locked_images, statuses, wit
 from tests.engine.looking import CONTAINERS, started_roles
 from tests.engine.plays import record
 from tests.engine.site import wait_until
+from tests.engine.withholding import withholding
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -155,6 +156,25 @@ def test_runs_go_where_they_were_previewed_at_the_same_time(hosts: tuple[Host, H
         assert not north.containers(run) and not south.containers(run)
     # Whichever host is asked, the evidence is the same and whole.
     assert north.site.manage("audit", second).code == south.site.manage("audit", first).code == 0
+
+
+def test_a_run_goes_only_where_it_fits(hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch) -> None:
+    """South's engine loses a limit that the bundle requires: its own report says so, and nothing starts there."""
+    north, south = hosts
+    monkeypatch.setenv("DOCKER_HOST", south.engine.url)
+    with withholding("pids") as engine:
+        south.site.manage("worker", "--report", DOCKER_HOST=engine)
+    try:
+        refused = north.site.manage("start", "--endpoint", ALIAS, "--task", TASK, "--worker", SOUTH, "--json")
+        assert (refused.code, refused.json["code"]) == (3, "preview.blocked")
+        assert [check["code"] for check in refused.json["checks"]] == ["limit.pids_not_enforced"]
+        shown = {name: south.site.manage("preflight", "--stored", "--worker", name) for name in (north.name, SOUTH)}
+        assert {name: done.code for name, done in shown.items()} == {north.name: 0, SOUTH: 3}
+        run = north.waiting_run()
+        north.endpoint.release()
+        assert until_ended(north, run) == ("finished", "passed", "clean")
+    finally:
+        south.site.done("worker", "--report")
 
 
 def test_recovery_on_one_host_leaves_the_others_run_alone(hosts: tuple[Host, Host]) -> None:

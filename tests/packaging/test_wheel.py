@@ -55,6 +55,12 @@ def test_the_product_comes_from_the_wheel_alone(installed: Installed) -> None:
     assert str(ROOT) not in installed.python("import sys; print(sys.path)").replace(f"{ROOT}/.venv", "")
 
 
+def test_the_product_runs_without_harbor(installed: Installed) -> None:
+    """R004: what runs inside a trial is in an environment of its own, which `prepare` makes."""
+    program = "from importlib.util import find_spec; print([name for name in ('harbor', 'litellm') if find_spec(name)])"
+    assert installed.python(program) == "[]"
+
+
 def test_installed_the_data_lies_in_the_home_and_not_beside_the_code(installed: Installed) -> None:
     found = installed.python("import benchsite.settings as settings; print(settings.DATA)")
     assert found == str(installed.folder / ".local/share/benchsite")

@@ -110,6 +110,12 @@ class TestChecks:
         assert preview.spec and blocking_codes(preview) == {"engine.unreachable"}
         assert preview.blocking[0]["detail"] == "The Docker Engine does not answer."
 
+    @pytest.mark.parametrize("platform", ["Darwin arm64", "Windows AMD64", "", None])
+    def test_a_worker_that_is_not_linux_blocks(self, site, platform):
+        """R004."""
+        site.worker = report(platform=platform)
+        assert blocking_codes(make_preview(**site.choice())) == {"worker.platform"}
+
     def test_a_worker_that_never_reported_blocks_with_a_remedy(self, site):
         Worker.objects.update(reported_at=None, capability_sha256="", report="")
         preview = make_preview(**site.choice(worker=Worker.objects.get()))

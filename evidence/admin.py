@@ -3,20 +3,26 @@
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from django.urls import reverse
 
+from evidence.kinds import TITLES
 from evidence.models import Artifact
 from runs import access
+from runs.admin_filters import known
 from runs.admin_read_only import ReadOnly
 
 
 @admin.register(Artifact)
 class ArtifactAdmin(ReadOnly):
     list_display = ("path", "run", "trial", "kind", "state", "public", "size", "redactions", "updated_at")
-    list_filter = ("state", "kind", "public")
+    list_filter = ("state", known("kind", TITLES), "public")
     search_fields = ("=run__id", "path", "sha256")
     list_select_related = ("run",)
     exclude = ("stored", "key")
     ordering = ("-id",)
+
+    def view_on_site(self, artifact: Artifact) -> str:
+        return reverse("evidence", args=[artifact.run.key])
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return access.may(request.user, access.READ_PRIVATE)

@@ -10,9 +10,12 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from runs import access, endpoint_testing, lifecycle, registry, reviewing
+from evidence.codes import FailureClass
+from runs import access, endpoint_testing, lifecycle, registry
+from runs import admin_bundles as admin_bundles  # registers task bundles
 from runs import admin_people as admin_people  # registers users and roles
 from runs import admin_workers as admin_workers  # registers workers, their locks and previews
+from runs.admin_filters import Left, known
 from runs.admin_forms import EndpointForm, ProfileForm
 from runs.admin_read_only import ReadOnly
 from runs.cleaning import request_cleanup
@@ -23,10 +26,10 @@ from runs.models import (
     OwnedResource,
     Profile,
     Run,
-    TaskBundle,
     Trial,
     Worker,
 )
+from runs.ownership_document import Outcome, Role
 from runs.refusals import Refusal
 
 admin.site.site_header = "benchsite"
@@ -46,10 +49,13 @@ class RunAdmin(ReadOnly):
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """What is private is shown to those who read private evidence."""
         own = ("lease_pid", "lease_start_ticks", "lease_boot_id")
-        return own if access.may(request.user, access.READ_PRIVATE) else (*own, "failure_detail")
+        return own if access.may(request.user, access.READ_PRIVATE) else (*own, "failure_detail", "spec")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         return super().get_queryset(request).defer("spec", "failure_detail")
+
+    def view_on_site(self, run: Run) -> str:
+        return reverse("run", args=[run.key])
 
     @admin.display(description="run", ordering="id")
     def short(self, run: Run) -> str:
@@ -87,25 +93,33 @@ class RunAdmin(ReadOnly):
 
     @admin.action(description="Retry the cleanup of the selected runs")
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        if not access.may(request.user, access.CLEAN):
-            self.message_user(request, "Your role may not retry cleanups.", messages.ERROR)
-            return
-        for run in queryset.select_related("worker"):
-            try:
-                asked = request_cleanup(user=request.user, run=run)
-            except Refusal as error:
-                self.message_user(request, f"{run}: {error.sentence}", messages.WARNING)
-            else:
-                self.message_user(request, f"{run}: {'asked' if asked else 'clean already'}.")
+        _ask_for_cleanups(request, queryset)
+
+
+def _ask_for_cleanups(request: HttpRequest, runs: QuerySet[Run]) -> None:
+    """Ask for a cleanup of each run, and say of each what came of it."""
+    if not access.may(request.user, access.CLEAN):
+        messages.error(request, "Your role may not retry cleanups.")
+        return
+    for run in runs.select_related("worker"):
+        try:
+            asked = request_cleanup(user=request.user, run=run)
+        except Refusal as error:
+            messages.warning(request, f"{run}: {error.sentence}")
+        else:
+            messages.info(request, f"{run}: {'asked' if asked else 'clean already'}.")
 
 
 @admin.register(Trial)
 class TrialAdmin(ReadOnly):
     list_display = ("run", "ordinal", "task_name", "bucket", "failure_code", "started_at")
-    list_filter = ("bucket", "failure_class")
+    list_filter = ("bucket", known("failure_class", [found for found in FailureClass if found]))
     search_fields = ("=run__id", "task_name", "failure_code")
     list_select_related = ("run",)
     ordering = ("-id",)
+
+    def view_on_site(self, trial: Trial) -> str:
+        return reverse("trial", args=[trial.run.key, trial.ordinal])
 
 
 @admin.register(OwnedResource)
@@ -115,16 +129,29 @@ class OwnedResourceAdmin(ReadOnly):
         "role",
         "kind",
         "trial",
-        "resource_id",
+        "short_id",
         "stage",
         "outcome",
         "attempts",
         "updated_at",
     )
-    list_filter = ("outcome", "role", "stage")
+    list_filter = (Left, known("role", Role), known("outcome", Outcome))
     search_fields = ("=run__id", "resource_id")
     list_select_related = ("run",)
     ordering = ("-id",)
+    actions = ("retry_cleanup",)
+
+    @admin.action(description="Retry the cleanup of the runs that own the selected resources")
+    def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[OwnedResource]) -> None:
+        """A cleanup is a run's: it removes everything of it that is left, once, however many of it were selected."""
+        _ask_for_cleanups(request, Run.objects.filter(pk__in=queryset.values("run")))
+
+    @admin.display(description="resource id", ordering="resource_id")
+    def short_id(self, resource: OwnedResource) -> str:
+        return resource.resource_id[:12]
+
+    def view_on_site(self, resource: OwnedResource) -> str:
+        return reverse("run", args=[resource.run.key]) + "#owned"
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return access.may(request.user, access.READ_PRIVATE) and super().has_view_permission(request, obj)
@@ -147,46 +174,6 @@ class AuditEntryAdmin(ReadOnly):
         return format_html('<a href="{}">{}</a>', reverse("run", args=[entry.run_id.hex]), entry.run_id.hex[:8])
 
 
-@admin.register(TaskBundle)
-class TaskBundleAdmin(ReadOnly):
-    list_display = ("name", "revision", "difference", "status", "by", "reviewer", "reviewed_at")
-    list_filter = ("status", "name")
-    search_fields = ("name", "manifest_sha256")
-    actions = ("review", "retire")
-
-    @admin.display(description="imported by", ordering="created_by_name")
-    def by(self, bundle: TaskBundle) -> str:
-        return bundle.created_by_name or "the system"
-
-    @admin.display(description="reviewed by", ordering="reviewed_by_name", empty_value="nobody yet")
-    def reviewer(self, bundle: TaskBundle) -> str | None:
-        return bundle.reviewed_by_name or None
-
-    @admin.display(description="manifest")
-    def difference(self, bundle: TaskBundle) -> SafeString:
-        return format_html('<a href="{}">open</a>', reverse("bundle", args=[bundle.name, bundle.revision]))
-
-    @admin.action(description="Approve the selected revisions")
-    def review(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
-        self._each(request, queryset, "reviewed", lambda one: reviewing.review(one, user=request.user))
-
-    @admin.action(description="Retire the selected revisions")
-    def retire(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
-        self._each(request, queryset, "retired", lambda one: reviewing.retire(one, user=request.user))
-
-    def _each(self, request: HttpRequest, queryset: QuerySet[TaskBundle], word: str, act: Any) -> None:
-        if not access.may(request.user, access.REVIEW_BUNDLE):
-            self.message_user(request, "Your role may not review bundles.", messages.ERROR)
-            return
-        for bundle in queryset.order_by("name", "revision"):
-            try:
-                act(bundle)
-            except Refusal as error:
-                self.message_user(request, f"{bundle}: {error.sentence}", messages.WARNING)
-            else:
-                self.message_user(request, f"{bundle} is {word}.")
-
-
 @admin.register(Endpoint)
 class EndpointAdmin(ReadOnly):
     list_display = ("name", "version", "model", "base_url", "route", "active", "scripted", "created_at")
@@ -195,12 +182,20 @@ class EndpointAdmin(ReadOnly):
     actions = ("test_connection", "retire")
     form = EndpointForm
 
+    def view_on_site(self, endpoint: Endpoint) -> str:
+        return reverse("endpoint", args=[endpoint.name, endpoint.version])
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return access.may(request.user, access.REGISTER_ENDPOINT)
 
     def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
         own = [*EndpointForm.Meta.fields, "credential_kind", "credential_name", "request_timeout_s"]
-        return own if obj is None else ["name", "version", "record", "record_sha256", "active", "created_at"]
+        shown = ["name", "version", "base_url", "model", "route", "record", "record_sha256", "active", "created_at"]
+        return own if obj is None else [name for name in shown if name not in (self.get_exclude(request) or ())]
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...] | None:
+        """The record says where the credential is held."""
+        return None if access.may(request.user, access.READ_PRIVATE) else ("record",)
 
     def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
         saved = registry.register_endpoint(form.cleaned_data["record"], user=request.user)
@@ -239,6 +234,9 @@ class EndpointTestAdmin(ReadOnly):
     search_fields = ("endpoint__name", "failure_code")
     list_select_related = ("endpoint", "worker")
 
+    def view_on_site(self, test: EndpointTest) -> str:
+        return reverse("endpoint", args=[test.endpoint.name, test.endpoint.version]) + "#connection"
+
 
 @admin.register(Profile)
 class ProfileAdmin(ReadOnly):
@@ -247,6 +245,9 @@ class ProfileAdmin(ReadOnly):
     search_fields = ("name", "content_sha256")
     exclude = ("source",)
     form = ProfileForm
+
+    def view_on_site(self, profile: Profile) -> str:
+        return reverse("profile", args=[profile.pk])
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("runs.add_profile"))

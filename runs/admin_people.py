@@ -7,6 +7,7 @@ from elsewhere, is a superuser's to change. Every change leaves an audit entry.
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
@@ -102,6 +103,7 @@ def _audit(request: HttpRequest, person: Model, act: str) -> None:
     audit.record(AuditKind.PERSON, user=request.user, subject=person.get_username(), detail=detail)
 
 
+apps.get_app_config("auth").verbose_name = "People and roles"
 admin.site.unregister([User, Group])
 admin.site.register(User, PersonAdmin)
 admin.site.register(Group, RoleAdmin)

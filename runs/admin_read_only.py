@@ -6,12 +6,18 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
+from benchsite import words
+
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     """Nobody edits or deletes a row by hand; the list stays fast on a million of them."""
 
     show_full_result_count = False
     list_per_page = 50
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        title = words.opened(str(self.opts.verbose_name_plural))
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

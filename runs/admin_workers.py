@@ -4,6 +4,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 
 from runs import access
@@ -17,6 +18,9 @@ class WorkerAdmin(ReadOnly):
     list_display = ("name", "host", "condition", "reported_at", "heartbeat_at", "lost_declared_at")
     search_fields = ("name", "host")
     actions = ("declare_lost", "remove")
+
+    def view_on_site(self, worker: Worker) -> str:
+        return reverse("worker", args=[worker.name])
 
     @admin.display(description="condition")
     def condition(self, worker: Worker) -> str:

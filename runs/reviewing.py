@@ -141,3 +141,9 @@ def _move(
 def _audit(kind: AuditKind, bundle: TaskBundle, user: AnyUser | None, detail: dict[str, Any] | None = None) -> None:
     facts = {"manifest_sha256": bundle.manifest_sha256, **(detail or {})}
     audit.record(kind, user=user, subject=str(bundle), detail=facts)
+
+
+def reviewed_before(bundle: TaskBundle) -> TaskBundle | None:
+    """The newest earlier revision that was once reviewed: what a review is held against."""
+    earlier = TaskBundle.objects.filter(name=bundle.name, revision__lt=bundle.revision, reviewed_at__isnull=False)
+    return earlier.order_by("-revision").first()

@@ -29,7 +29,7 @@ def bundle(request: HttpRequest, name: str, revision: int) -> HttpResponse:
 
 
 def _page(request: HttpRequest, found: TaskBundle, form: ReviewForm) -> HttpResponse:
-    before = _reviewed_before(found)
+    before = reviewing.reviewed_before(found)
     may_review = access.may(request.user, access.REVIEW_BUNDLE)
     context = {
         "bundle": found,
@@ -78,9 +78,3 @@ def retire(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     else:
         messages.info(request, f"{found} is retired. Runs that used it keep it.")
     return redirect("bundle", name=name, revision=revision)
-
-
-def _reviewed_before(bundle: TaskBundle) -> TaskBundle | None:
-    """The newest earlier revision that was once reviewed."""
-    earlier = TaskBundle.objects.filter(name=bundle.name, revision__lt=bundle.revision, reviewed_at__isnull=False)
-    return earlier.order_by("-revision").first()

@@ -1,14 +1,18 @@
 """A reviewer approves exactly what was shown; the admin does nothing that a page would not."""
 
+import re
 import threading
 from collections.abc import Callable
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from runs.models import AuditEntry, Endpoint, Profile, Run, TaskBundle
 from tests.pages.conftest import Browser, signed_in
+from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, digest, draft_bundle, make_run
 from tests.pages.test_run_page import plain
 
@@ -121,6 +125,55 @@ def test_admin_actions_ask_the_same_functions(full: Site) -> None:
     assert "1 asked for" in action(client, "runs/run", "cancel", full.runs["running"].pk)
     assert Run.objects.get(pk=full.runs["running"].pk).cancel_requested_by_name == "admin-1"
     assert "asked" in action(client, "runs/run", "retry_cleanup", full.runs["error"].pk)
+
+
+def test_a_cleanup_is_retried_from_what_is_left_once_for_each_run(full: Site) -> None:
+    run, client = full.runs["error"], signed_in(full, "admin")
+    left = [resource.pk for resource in run.resources.all() if resource.left]
+    assert len(left) == 2
+    text = action(client, "runs/ownedresource", "retry_cleanup", *left)
+    assert text.count(f"{run.key[:8]}: asked.") == 1
+    assert AuditEntry.objects.filter(kind="cleanup", run_id=run.pk).count() == 1
+
+
+def test_the_admin_shows_what_changed_since_the_reviewed_revision(site: Site, browse: Browser) -> None:
+    draft, client = draft_bundle(site), browse("reviewer")
+    text = plain(client.get(f"/admin/runs/taskbundle/{draft.pk}/change/").content.decode())
+    assert "Changed since the reviewed revision" in text and digest("changed") in text
+    assert (
+        "no earlier revision was reviewed"
+        in client.get(f"/admin/runs/taskbundle/{site.bundle.pk}/change/").content.decode()
+    )
+
+
+@pytest.mark.parametrize("query", ["", "?failure_class=grading", "?bucket=error", "?failure_class=nonsense"])
+def test_a_long_list_is_filtered_by_what_can_be_without_looking_for_it(full: Site, query: str) -> None:
+    """What is found in a column of a million rows takes looking at all of them."""
+    client = signed_in(full, "admin")
+    with CaptureQueriesContext(connection) as captured:
+        text = plain(client.get(f"/admin/runs/trial/{query}").content.decode())
+    assert not [one["sql"] for one in captured if "DISTINCT" in one["sql"]]
+    assert ("grading.reward_boolean" in text, "worker runtime" in text) == (True, True)
+
+
+@pytest.mark.parametrize(("query", "left", "gone"), [("", True, True), ("yes", True, False), ("no", False, True)])
+def test_what_a_run_left_behind_is_found_in_the_admin(full: Site, query: str, left: bool, gone: bool) -> None:
+    full.runs["error"].resources.filter(outcome="unknown").update(resource_id="f" * 12)
+    full.runs["passed"].resources.update(resource_id="e" * 12)
+    text = signed_in(full, "admin").get(f"/admin/runs/ownedresource/?all=&left={query}").content.decode()
+    assert ("f" * 12 in text, "e" * 12 in text) == (left, gone)
+
+
+@pytest.mark.parametrize(
+    "model", ["run", "trial", "ownedresource", "taskbundle", "endpoint", "profile", "worker", "artifact"]
+)
+def test_a_record_leads_to_its_page_and_to_no_history_of_its_own(full: Site, model: str) -> None:
+    keep(full.runs["passed"])
+    client, app = signed_in(full, "admin"), "evidence" if model == "artifact" else "runs"
+    record = apps.get_model(app, model).objects.first()
+    html = client.get(f"/admin/{app}/{model}/{record.pk}/change/").content.decode()
+    (link,) = re.findall(r'<a href="([^"#]+)[^"]*">Page on the site</a>', html)
+    assert client.get(link).status_code == 200 and "historylink" not in html
 
 
 def test_a_reviewer_cancels_nothing_in_the_admin(full: Site) -> None:

@@ -41,6 +41,7 @@ urlpatterns = [
     path("runs/<key:key>/", run_page.run_page, name="run"),
     path("runs/<key:key>/live/", run_page.run_live, name="run_live"),
     path("runs/<key:key>/trials/<int:ordinal>/", trial_page.trial_page, name="trial"),
+    path("runs/<key:key>/trials/<int:ordinal>/live/", trial_page.trial_live, name="trial_live"),
     path("runs/<key:key>/cancel/", run_actions.cancel, name="run_cancel"),
     path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
     path("profiles/", catalogue.profiles, name="profiles"),

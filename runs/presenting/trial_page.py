@@ -123,7 +123,7 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
         limit_line=_limit_line(trial, spec, stages),
         limits=limits,
         limits_reached=sum(limit.reached for limit in limits),
-        took=words.duration(_seconds(trial.timings.get("total_s"))) if trial.bucket else "",
+        took=words.duration(trials.seconds_of(trial)) if trial.bucket and trial.started_at else "",
         reward=_reward(trial),
         aloud=_aloud(rows),
     )
@@ -150,7 +150,8 @@ def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
         elif index == broken:
             title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
             title += " was reached" if trial.failure_class == "incomplete" else ""
-            found.append(Proof("attention", "attention", word, title))
+            tone = "cancelled" if trial.bucket == "cancelled" else "attention"
+            found.append(Proof(tone, f"decided {tone}", word, title))
         else:
             detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
             if detail == _IN_TIME and broken is not None:
@@ -202,7 +203,7 @@ def _stages(trial: "Trial", spec: dict[str, Any]) -> list[tuple[str, str, float,
 
 _STAGE_WORDS = {
     "setup": "Container created and started, task files copied in, agent found in the image",
-    "agent": "The agent worked and its container was read and removed",
+    "agent": "The agent worked, until it ended or was stopped",
     "verify": "A fresh container without network graded what was left",
     "collect": "Harness start, copying out, removal, each verified",
 }
@@ -247,7 +248,7 @@ def _limit_line(
 def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reached: str) -> list[LimitRow]:
     counters = document.get("counters") or {}
     agent_limit, agent_s = _seconds(specs.get(spec, "limits.agent_s")), _seconds(trial.timings.get("agent_s"))
-    trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), _seconds(trial.timings.get("total_s"))
+    trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), trials.seconds_of(trial)
     steps, max_steps = trial.steps, specs.get(spec, "controls.max_steps")
     missing = "the engine's counters were not readable" if trial.started_at else "the trial never started"
     unknown = "" if counters.get("available") is True else missing

@@ -60,9 +60,7 @@ class Row:
 
 def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> Row:
     """The table's row of one trial; the clock's zero is when the run was claimed."""
-    seconds = _total(trial)
-    if seconds is None and trial.started_at and trial.ended_at:
-        seconds = (trial.ended_at - trial.started_at).total_seconds()
+    seconds = seconds_of(trial)
     stretches = _stretches(trial, run, now)
     return Row(
         ordinal=trial.ordinal,
@@ -148,8 +146,10 @@ def _took(trial: "Trial", seconds: float | None) -> str:
     return words.NOT_RECORDED if trial.started_at else "not started"
 
 
-def _total(trial: "Trial") -> float | None:
-    return _number(trial.timings.get("total_s")) if isinstance(trial.timings, dict) else None
+def seconds_of(trial: "Trial") -> float | None:
+    """How long it took: as the harness says it, else by when it started and ended."""
+    total = _number(trial.timings.get("total_s")) if isinstance(trial.timings, dict) else None
+    return words.between(trial.started_at, trial.ended_at) if total is None else total
 
 
 def _number(value: Any) -> float | None:

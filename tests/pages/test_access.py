@@ -20,6 +20,7 @@ READ = {
     "run": ROLES,
     "run_live": ROLES,
     "trial": ROLES,
+    "trial_live": ROLES,
     "compare": ROLES,
     "profiles": ROLES,
     "profile": ROLES,
@@ -54,6 +55,7 @@ def address(site: Site, name: str) -> str:
         "run_cancel": [run],
         "run_cleanup": [run],
         "trial": [run, 1],
+        "trial_live": [run, 1],
         "profile": [site.profile.pk],
         "bundle": [site.bundle.name, site.bundle.revision],
         "bundle_review": [site.bundle.name, site.bundle.revision],
@@ -197,10 +199,22 @@ def test_staff_without_private_evidence_see_no_private_detail_in_the_admin(full:
     answer = client.get(f"/admin/runs/run/{run.pk}/change/")
     assert answer.status_code == 200
     assert (b"a-private-detail" in answer.content) == shown
+    for path in (f"run/{run.pk}", f"endpoint/{full.endpoint.pk}"):
+        answer = client.get(f"/admin/runs/{path}/change/")
+        assert (path, answer.status_code, b"SERVING_A_KEY" in answer.content) == (path, 200, shown)
 
 
 @pytest.mark.parametrize(("who", "filters"), [("reviewer", False), ("operator", True)])
-@pytest.mark.parametrize("lookup", ["failure_detail__startswith=a-pri", "lease_pid__gt=0", "failure_detail=a-private"])
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        "run/?failure_detail__startswith=a-pri",
+        "run/?lease_pid__gt=0",
+        "run/?failure_detail=a-private",
+        "run/?spec__contains=SERVING",
+        "endpoint/?record__contains=SERVING",
+    ],
+)
 def test_no_list_in_the_admin_is_filtered_by_what_its_reader_is_not_shown(
     full: Site, who: str, filters: bool, lookup: str
 ) -> None:
@@ -208,8 +222,8 @@ def test_no_list_in_the_admin_is_filtered_by_what_its_reader_is_not_shown(
     person = getattr(full, who)
     person.is_staff = True
     person.save()
-    answer = signed_in(full, who).get(f"/admin/runs/run/?{lookup}")
-    shown_to_operators = filters and not lookup.startswith("lease_pid")
+    answer = signed_in(full, who).get(f"/admin/runs/{lookup}")
+    shown_to_operators = filters and "lease_pid" not in lookup
     assert answer.status_code == (200 if shown_to_operators else 400)
 
 

@@ -38,6 +38,17 @@ def left_behind(run: "Run", left: int) -> Note:
     )
 
 
+def quarantined(run: "Run") -> Note:
+    return Note(
+        "lock",
+        "attention",
+        f"Evidence of run {run.key[:8]} is quarantined",
+        "A known secret was still in it after scrubbing; nothing of that is kept or shown. Replace the credential",
+        reverse("run", args=[run.key]) + "#evidence",
+        "Evidence",
+    )
+
+
 def silent(run: "Run", now: datetime) -> Note:
     return Note(
         "attention",

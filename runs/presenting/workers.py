@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from benchsite import words
@@ -11,6 +11,7 @@ from runs.presenting import marks
 if TYPE_CHECKING:
     from runs.models import Worker
 
+_A_MINUTE = timedelta(minutes=1)
 HARNESS_WITHOUT_NETWORK = "Harness without network"
 LIMIT_WORDS = {
     "cpu": "CPU",
@@ -70,9 +71,15 @@ def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
         engine=str(engine.get("version") or ""),
         enforces=_enforces(limits, missing),
         missing=missing,
-        seen=words.ago(worker.heartbeat_at, now),
+        seen=_seen(worker, now),
         waiting=getattr(worker, "waiting", 0),
     )
+
+
+def _seen(worker: "Worker", now: datetime) -> str:
+    """To the minute: a list that keeps itself up to date would otherwise change with every heartbeat."""
+    just_now = worker.heartbeat_at is not None and now - worker.heartbeat_at < _A_MINUTE
+    return "under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now)
 
 
 def condition(worker: "Worker", now: datetime) -> marks.Mark:

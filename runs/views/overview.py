@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Q
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from benchsite import words
 from runs import access, svg
-from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, TaskBundle, Worker
+from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, RunState, TaskBundle, Verdict, Worker
 from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
@@ -28,22 +29,19 @@ from runs.views.workers import busy_workers
 _UNSHOWN = ("profile__document", "profile__source", "endpoint__record", "worker__report")
 _NOTES = 6
 _RECENT = 8
+_NEXT = 3
 _FOR_MODELS = 200
 _EVERY_S = 5
+_LEAK_SHOWN = timedelta(days=7)  # nothing can take a leak back, so its note ends by itself
 
 
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     if not access.may(request.user, access.VIEW):
         return render(request, "runs/no_role.html")
-    now, workers = timezone.now(), busy_workers()
-    runs = _shown()
     context: dict[str, Any] = {
-        "now": now,
-        "live": _live(request, workers).placed(request),
-        "models": [(row, history(row)) for row in models_table.model_rows(runs)],
-        "recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
-        "workers": [worker_row(worker, now) for worker in workers],
+        "now": timezone.now(),
+        "live": _live(request).placed(request),
         "may_start": access.may(request.user, access.START),
     }
     return render(request, "runs/overview.html", context)
@@ -63,23 +61,39 @@ def _shown() -> list[Run]:
 
 @require_safe
 def overview_live(request: HttpRequest) -> HttpResponse:
-    """What needs somebody and what runs now, alone: 304 while the reader has it already."""
+    """The parts of the overview that changed since the reader's: 304 while the reader has all of them."""
     access.require(request.user, access.VIEW)
-    return answered(request, remembered(request, lambda: _live(request, busy_workers())))
+    return answered(request, remembered(request, lambda: _live(request)))
 
 
-def _live(request: HttpRequest, workers: list[Worker]) -> Live:
+def _live(request: HttpRequest) -> Live:
+    """Everything on the overview but its head, so that no part of a page that says "updated" is older than another."""
+    workers, runs = busy_workers(), _shown()
+    contexts = {
+        "now": _present(request, workers),
+        "models": {"models": [(row, history(row)) for row in models_table.model_rows(runs)]},
+        "recent": {"recent": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])]},
+        "workers": {"workers": [worker_row(worker, timezone.now()) for worker in workers]},
+    }
+    parts = [
+        part(name, render_to_string(f"runs/overview.html#{name}", context, request))
+        for name, context in contexts.items()
+    ]
+    return Live(tuple(parts), address=reverse("overview_live"), every_s=_EVERY_S)
+
+
+def _present(request: HttpRequest, workers: list[Worker]) -> dict[str, Any]:
+    """What needs somebody and what runs now."""
     ended = Count("trials", filter=Q(trials__bucket=None, trials__stage="ended"))
     found = Run.objects.filter(state__in=ACTIVE_STATES).select_related("profile", "endpoint", "worker")
     active = list(found.defer(*_UNSHOWN).annotate(unjudged=ended))
-    context = {
+    return {
         "notes": _notes(active, workers),
         "running": [_now(run) for run in active],
         "queued": sum(worker.waiting for worker in workers),  # type: ignore[attr-defined]
+        "next": [run_row(run) for run in listed().filter(state=RunState.QUEUED).order_by("created_at", "id")[:_NEXT]],
         "may_start": access.may(request.user, access.START),
     }
-    inner = render_to_string("runs/overview.html#live", context, request)
-    return Live((part("now", inner),), address=reverse("overview_live"), every_s=_EVERY_S)
 
 
 def history(row: models_table.ModelRow) -> SafeString:
@@ -103,6 +117,9 @@ def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]
         .only("id", "cleanup_attempts", "worker__name", "created_at")
     )
     notes += [attention.left_behind(run, run.left) for run in unclean[:_NOTES]]
+    leaks = Run.objects.filter(verdict=Verdict.ERROR, created_at__gte=now - _LEAK_SHOWN)
+    leaks = leaks.filter(artifacts__state="quarantined").only("id", "created_at").distinct()
+    notes += [attention.quarantined(run) for run in leaks[:_NOTES]]
     notes += [attention.unseen(worker, now, worker.waiting) for worker in workers if not worker.alive]  # type: ignore[attr-defined]
     drafts = TaskBundle.objects.filter(status=BundleStatus.CERTIFIED).defer("manifest", "certification")
     notes += [attention.to_review(bundle) for bundle in drafts[:_NOTES]]
@@ -124,5 +141,5 @@ def _now(run: Run) -> dict[str, Any]:
         "time": f"{words.duration(used)} of {words.duration(most)}",
         "time_meter": svg.meter(used / most if most else 0, "now"),
         "rate": f"{counts.passed} of {counts.evaluated}" if counts.evaluated else "",
-        "stage": run.get_stage_display(),
+        "stage": f"Task {run.stage_trial} of {counts.requested}" if run.stage_trial else run.get_stage_display(),
     }

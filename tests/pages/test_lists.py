@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.models import Endpoint, Profile, Run, TaskBundle
 from tests.pages.conftest import Browser, signed_in
+from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, make_run, person
 from tests.pages.test_run_page import plain
 
@@ -100,7 +101,8 @@ def test_a_list_costs_the_same_with_many_runs(
 
 def test_the_overview_counts_what_runs_and_what_needs_somebody(full: Site) -> None:
     text = plain(signed_in(full, "operator").get("/").content.decode())
-    assert "1 running, 1 waiting" in text
+    assert "1 running, 1 waiting" in text and "Task 2 of 3, with coder-medium on worker-1." in text
+    assert f"Waiting {full.runs['queued'].key[:8]} environment-smoke with coder-medium, by operator-1 at" in text
     assert "left 2 resources on worker-1" in text
 
 
@@ -111,6 +113,17 @@ def test_the_overview_asks_for_what_changed_and_is_told_when_nothing_did(site: S
     make_run(site, "error")
     again = client.get("/live/", headers={"If-None-Match": first["ETag"]})
     assert "left 2 resources" in plain(again.content.decode())
+
+
+@pytest.mark.parametrize(("days", "said"), [(6, True), (8, False)])
+def test_evidence_that_holds_a_secret_needs_somebody_for_a_week(
+    site: Site, browse: Browser, days: int, said: bool
+) -> None:
+    run, secret = make_run(site, "error", at=timezone.now() - timedelta(days=days)), "sk-the-value-that-leaked"
+    keep(run, {f"trials/1/kept/artifacts/{secret}.txt": b"x"}, (secret,))
+    text = plain(browse("viewer").get("/").content.decode())
+    assert (f"Evidence of run {run.key[:8]} is quarantined" in text) is ("Replace the credential" in text) is said
+    assert secret not in text
 
 
 def test_a_quiet_site_says_that_nothing_needs_attention(site: Site, browse: Browser) -> None:

@@ -14,10 +14,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from runs import cleaning, lifecycle
-from runs.models import Bucket, Cleanup, Run, RunState, Trial, Verdict
+from runs.models import Bucket, Cleanup, Run, RunState, Trial, Verdict, Worker
 from runs.runlog import Line, append_log
 from runs.views.run_panels import NAMES
 from tests.pages.conftest import Browser
+from tests.pages.evidence_files import keep
 from tests.pages.factories import PLANS, Site, make_run
 
 ENDED = [kind for kind in PLANS if kind not in ("running", "queued")]
@@ -274,3 +275,46 @@ def test_the_overview_asks_once_and_is_sent_what_changed(site: Site, browse: Bro
     Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=2))
     answer = client.get("/live/", headers={"If-None-Match": asks["If-None-Match"]})
     assert sent(answer) == ["now"] and poller(answer.content.decode())
+
+
+def test_every_part_of_the_overview_is_as_new_as_it_says(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("viewer")
+    tag = poller(client.get("/").content.decode())["If-None-Match"]
+    lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_boolean")
+    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN)
+    Worker.objects.update(draining=True)
+    answer = client.get("/live/", headers={"If-None-Match": tag})
+    assert sent(answer) == ["now", "models", "recent", "workers"]
+
+
+def test_a_heartbeat_alone_changes_nothing_on_the_overview(site: Site, browse: Browser) -> None:
+    client = browse("viewer")
+    tag = poller(client.get("/").content.decode())["If-None-Match"]
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=30))
+    assert client.get("/live/", headers={"If-None-Match": tag}).status_code == 304
+
+
+# --- a trial's page ---
+
+
+def test_a_trials_page_asks_until_its_run_has_ended(site: Site, browse: Browser) -> None:
+    run, client = make_run(site, "running"), browse("operator")
+    asks = poller(client.get(f"/runs/{run.key}/trials/2/").content.decode())
+    assert asks["address"] == f"/runs/{run.key}/trials/2/live/"
+    assert client.get(asks["address"], headers={"If-None-Match": asks["If-None-Match"]}).status_code == 304
+    Trial.objects.filter(run=run, ordinal=2).update(stage="verifier")
+    changed = client.get(asks["address"], headers={"If-None-Match": asks["If-None-Match"]})
+    assert sent(changed) == ["result"] and "A separate verifier grades" in changed.content.decode()
+    lifecycle.close_trials(run.pk, bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_boolean")
+    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.ERROR, cleanup=Cleanup.CLEAN)
+    last = client.get(asks["address"], headers={"If-None-Match": changed["ETag"]})
+    assert sent(last) == ["head", "result", "evidence"] and not poller(last.content.decode())
+    assert "hx-get" not in client.get(f"/runs/{run.key}/trials/2/").content.decode()
+
+
+def test_a_trials_parts_hold_nothing_private_for_viewers(site: Site, browse: Browser, remembering: None) -> None:
+    run = make_run(site, "passed")
+    keep(run)
+    path = f"/runs/{run.key}/trials/1/live/"
+    assert "test-stdout.txt" in browse("operator").get(path).content.decode()
+    assert "test-stdout.txt" not in browse("viewer").get(path).content.decode()

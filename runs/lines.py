@@ -14,6 +14,7 @@ from benchsite.words import NOT_RECORDED, NOT_REPORTED
 from runs.presenting.log import LogRow
 from runs.presenting.run_rows import RunRow
 from runs.presenting.trials import Row
+from runs.presenting.whole_run import WholeRun
 
 
 def trials(rows: Iterable[tuple[Row, str, SafeString]]) -> SafeString:
@@ -36,11 +37,35 @@ def _facts(row: Row) -> str:
         return f'<td class="num fact quiet" colspan="3">{escape(row.took)}</td>'
     steps = unknown() if row.steps == NOT_RECORDED else escape(f"{row.steps} {row.step_limit}")
     tokens = unknown(NOT_REPORTED) if row.tokens == NOT_REPORTED else escape(row.tokens)
-    cost = escape(row.cost) if row.cost else f"cost {unknown(NOT_REPORTED)}"
+    return _counted(steps, tokens, row.cost, row.took)
+
+
+def _counted(steps: str, tokens: str, cost: str, took: str) -> str:
+    """The cells of what was counted and timed; steps and tokens are markup already."""
+    shown = escape(cost) if cost else f"cost {unknown(NOT_REPORTED)}"
     return (
         f'<td class="num fact">{steps}<span class="unit"> steps</span></td>\n<td class="num fact">{tokens}'
-        f'<span class="unit"> tokens</span><small><span class="unit">, </span>{cost}</small></td>\n'
-        f'<td class="num fact">{escape(row.took)}</td>'
+        f'<span class="unit"> tokens</span><small><span class="unit">, </span>{shown}</small></td>\n'
+        f'<td class="num fact">{escape(took)}</td>'
+    )
+
+
+def whole_run(row: WholeRun, stages: SafeString) -> SafeString:
+    """The foot of the trial table: the run around its trials, and what they came to together."""
+    if not row.begun:
+        facts = f'<td class="num fact quiet" colspan="3">{escape(row.took)}</td>'
+    elif not row.trials_begun:
+        facts = (
+            '<td class="num fact quiet" colspan="2">no trial started</td>\n'
+            f'<td class="num fact">{escape(row.took)}</td>'
+        )
+    else:
+        steps = escape(row.steps) if row.steps else unknown()
+        tokens = escape(row.tokens) if row.tokens else unknown(NOT_REPORTED)
+        facts = _counted(steps, tokens, row.cost, row.took)
+    return mark_safe(
+        f'<tr><th scope="row" class="lead-cell">Whole run</th>\n<td class="side-cell">{result(row.mark)}</td>\n'
+        f'<td class="say">{escape(row.sentence)}</td>\n<td>{stages}</td>\n{facts}</tr>'
     )
 
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from runs import access
@@ -23,6 +24,7 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "short": run.key[:8],
         "terminal": run.terminal,
+        "now": timezone.now(),
         "live": live.placed(request),
         "pins": specs.pins(specs.read(run.spec), _review(run), private=access.may(request.user, access.READ_PRIVATE)),
         "spec_sha256": f"sha256:{run.spec_sha256}",

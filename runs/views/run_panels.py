@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Q, QuerySet, TextField, Value, When, prefetch_related_objects
+from django.db.models import Case, Count, Q, QuerySet, Sum, TextField, Value, When, prefetch_related_objects
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -22,6 +22,7 @@ from runs.presenting import counts as sums
 from runs.presenting import log as logs
 from runs.presenting import owned as ownership
 from runs.presenting import run_head, specs, trials
+from runs.presenting.whole_run import Totals, whole_run
 from runs.views.live import Live, part, quantised
 
 TRIALS_SHOWN = 50
@@ -175,13 +176,38 @@ def _trials(shown: Shown) -> dict[str, Any]:
     clock = svg.Clock.over(longest)
     stem = reverse("trial", args=[run.key, 0]).removesuffix("0/")
     drawn = [(row, f"{stem}{row.ordinal}/", svg.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows]
+    whole = whole_run(run, _entered(run), _totals(run))
+    around = svg.stages(clock, whole.stretches, whole.mark.kind if run.terminal else "", whole.aloud)
     return {
         "rows": lines.trials(drawn),
+        "whole": lines.whole_run(whole, around),
         "axis": svg.axis(clock),
         "shown": f"{first:,} to {first + len(rows) - 1:,} of {run.count_requested:,}" if rows else "",
         "earlier": first - TRIALS_SHOWN if first > 1 else 0,
         "later": first + TRIALS_SHOWN if first + TRIALS_SHOWN <= run.count_requested else 0,
     }
+
+
+def _entered(run: Run) -> list[tuple[str, datetime]]:
+    """The run's stages and when each began; of its trials the first alone, where what lay before them ends."""
+    marks = run.stage_marks.exclude(stage=Stage.TRIAL, trial__gt=1).order_by("id")
+    return list(marks.values_list("stage", "at"))
+
+
+def _totals(run: Run) -> Totals:
+    """Sums over all trials of the run, whatever the window."""
+    found = run.trials.aggregate(
+        started=Count("started_at"),
+        steps_of=Count("steps"),
+        tokens_of=Count("pk", filter=Q(prompt_tokens__isnull=False) | Q(completion_tokens__isnull=False)),
+        cost_of=Count("pk", filter=Q(cost_usd__gt=0)),
+        # a sum takes its column's name, so it comes after whatever else looks at the column
+        steps=Sum("steps"),
+        prompt_tokens=Sum("prompt_tokens"),
+        completion_tokens=Sum("completion_tokens"),
+        cost_usd=Sum("cost_usd"),
+    )
+    return Totals(**found)
 
 
 def _window(run: Run, first: int) -> "QuerySet[Trial]":

@@ -347,12 +347,25 @@ def make_run(
         with time_machine.travel(ended or timezone.now(), tick=False):
             _resources(run, kind)
         _log(run, kind)
-        for stage, after in ((Stage.PREFLIGHT, 0), (Stage.GATEWAY, 2), (Stage.PROBE, 4)):
-            StageMark.objects.create(run=run, stage=stage, at=claimed + timedelta(seconds=after))
+        _marks(run, kind)
     with time_machine.travel(at, tick=False):
         _audit(on, run, kind)
     on.runs[kind] = run
     return run
+
+
+def _marks(run: Run, kind: str) -> None:
+    """When the run entered its stages, as the worker writes it."""
+    start = run.claimed_at or run.created_at
+    marks = [(Stage.PREFLIGHT, start), (Stage.GATEWAY, start + timedelta(seconds=2))]
+    marks.append((Stage.PROBE, start + timedelta(seconds=4)))
+    if kind != "broken":
+        marks.append((Stage.TRIAL, start + timedelta(seconds=6)))
+    if run.ended_at:
+        marks.append((Stage.INGEST, run.ended_at - timedelta(seconds=4)))
+        marks += [(Stage.CLEANUP, run.ended_at - timedelta(seconds=2.5)), (Stage.ENDED, run.ended_at)]
+    for stage, at in marks:
+        StageMark.objects.create(run=run, stage=stage, trial=1 if stage is Stage.TRIAL else None, at=at)
 
 
 def _trials(run: Run, plans: list[TrialPlan], tasks: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
@@ -78,7 +79,8 @@ def appearance(request: HttpRequest) -> HttpResponse:
     response = redirect("account")
     if form.is_valid() and form.cleaned_data["theme"]:
         theme = form.cleaned_data["theme"]
-        response.set_cookie(THEME_COOKIE, theme, max_age=_YEAR_S, samesite="Lax", httponly=True)
+        secure = settings.SESSION_COOKIE_SECURE
+        response.set_cookie(THEME_COOKIE, theme, max_age=_YEAR_S, secure=secure, samesite="Lax", httponly=True)
     else:
         response.delete_cookie(THEME_COOKIE)
     return response

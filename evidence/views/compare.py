@@ -27,6 +27,14 @@ _WORDS = {
     Change.NOT_COMPARABLE: ("apart", "cancelled", "Not comparable"),
     Change.SAME: ("same", "", "Same"),
 }
+_NONE = {
+    "changed": "No task changed from the baseline to the candidate.",
+    Change.REGRESSED: "No task regressed.",
+    Change.IMPROVED: "No task improved.",
+    Change.NOT_GRADED: "Every task that can be compared was graded in both.",
+    Change.NOT_COMPARABLE: "Every task can be compared.",
+    "all": "Neither run has a task.",
+}
 _MARK_OF_BUCKET = marks.RESULTS | {"": marks.RESULTS["queued"]}
 
 
@@ -61,6 +69,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         "candidate": run_row(candidate),
         "rows": [_row(pair) for pair in chosen],
         "tabs": _tabs(found, show),
+        "none": _NONE.get(show, _NONE["changed"]),
         "hidden": len(found.pairs) - len(chosen),
         "total": len(found.pairs),
         "both": _both(found),

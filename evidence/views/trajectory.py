@@ -73,7 +73,7 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
         "size": words.size(summary.size),
         "totals": _totals(summary.totals),
         "format": {"atif": f"ATIF {summary.version or ''}".strip()}.get(summary.format, "native format"),
-        "ledger": trajectory.ledger.sentence,
+        "ledger": trajectory.ledger.sentence.removesuffix("."),
         "found": _found(trajectory, needle),
         "problems": sum(summary.problems.values()),
     }

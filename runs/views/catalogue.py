@@ -32,7 +32,8 @@ def profile(request: HttpRequest, pk: int) -> HttpResponse:
     runs = list(listed().filter(profile=found)[:_FOR_HISTORY])
     context = {
         "profile": found,
-        "document": _pretty(found.document),
+        "document": (document := _pretty(found.document))[:_CONTENT_LIMIT],
+        "cut": max(0, len(document) - _CONTENT_LIMIT),
         "suites": _suites(found.document),
         "models": [(row, history(row)) for row in models_table.model_rows(runs)],
         "runs": [(row, svg.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
@@ -74,7 +75,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _pretty(document: str) -> str:
-    return json.dumps(_object(document), indent=2, sort_keys=True)[:_CONTENT_LIMIT]
+    return json.dumps(_object(document), indent=2, sort_keys=True)
 
 
 def _suites(document: str) -> list[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Who gets in, how often one may try, and what the account page says."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -164,6 +166,15 @@ def test_only_known_appearances_are_kept(site: Site, browse: Browser, chosen: st
     client.post("/account/appearance/", {"theme": chosen})
     html = client.get("/account/").content.decode()
     assert (f'data-theme="{kept}"' in html) == bool(kept)
+
+
+@pytest.mark.parametrize("production", [True, False])
+def test_the_appearances_cookie_is_as_secure_as_the_sessions(
+    site: Site, browse: Browser, settings: Any, production: bool
+) -> None:
+    settings.SESSION_COOKIE_SECURE = production
+    cookie = browse("viewer").post("/account/appearance/", {"theme": "dark"}).cookies["theme"]
+    assert (bool(cookie["secure"]), bool(cookie["httponly"])) == (production, True)
 
 
 def test_a_forged_appearance_reaches_no_page(site: Site, browse: Browser) -> None:

@@ -6,10 +6,14 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 RUNS = 10_000
 TRIALS = 100
+MANY_TRIALS = 5_000  # of one more run
+RESOURCES = 10  # of each run
 REQUESTS = 200
+_ADMIN = ("run", "trial", "ownedresource", "auditentry")
 
 
 def main() -> None:
@@ -60,9 +64,43 @@ def _fill() -> None:
             "where t.id = (select min(id) from runs_trial) and r.count_requested = %s",
             [TRIALS, TRIALS],
         )
+        _fill_one_with_many_trials(cursor, site.runs["passed"].pk)
+        cursor.execute(
+            "insert into runs_ownedresource (run_id, nonce, kind, role, trial, resource_id, stage, outcome, detail, "
+            "attempts, updated_at) select r.id, md5(r.id::text || g), 'container', 'agent', g, md5(r.id::text || g), "
+            "'removed', 'removed', '', 1, now() from runs_run r, generate_series(1, %s) g where r.count_requested = %s",
+            [RESOURCES, TRIALS],
+        )
+        cursor.execute(
+            "insert into runs_auditentry (at, kind, actor_id, actor_name, subject, run_id, detail) "
+            "select r.created_at, kind, 1, 'operator-1', '', r.id, '{}' from runs_run r, "
+            "(values ('preview'), ('start'), ('download')) acts(kind)"
+        )
         cursor.execute("analyze")
         cursor.execute("select count(*) from runs_trial")
         print(f"{cursor.fetchone()[0]:,} trials", file=sys.stderr)
+
+
+def _fill_one_with_many_trials(cursor: Any, like: object) -> None:
+    """One run of ``MANY_TRIALS`` trials, beside those of a hundred."""
+    from runs.models import Run, Trial
+
+    changed = {"id": "gen_random_uuid()", "count_requested": "%s", "count_evaluated": "%s", "count_passed": "%s"}
+    columns = [field.column for field in Run._meta.local_concrete_fields]
+    values = ", ".join(changed.get(column, f'"{column}"') for column in columns)
+    cursor.execute(
+        f"insert into runs_run ({', '.join(columns)}) select {values} from runs_run where id = %s",
+        [MANY_TRIALS] * 3 + [like],
+    )
+    columns = [field.column for field in Trial._meta.local_concrete_fields if field.column != "id"]
+    changed = {"run_id": "r.id", "ordinal": "g", "task_name": "'task-' || g"}
+    values = ", ".join(changed.get(column, f't."{column}"') for column in columns)
+    cursor.execute(
+        f"insert into runs_trial ({', '.join(columns)}) select {values} "
+        "from runs_run r, generate_series(1, %s) g, runs_trial t "
+        "where t.id = (select min(id) from runs_trial) and r.count_requested = %s",
+        [MANY_TRIALS, MANY_TRIALS],
+    )
 
 
 def _time_pages() -> dict[str, dict[str, float]]:
@@ -73,14 +111,19 @@ def _time_pages() -> dict[str, dict[str, float]]:
 
     client = Client(HTTP_HOST="localhost")
     client.force_login(User.objects.get(username="operator-1"))
+    staff = Client(HTTP_HOST="localhost")
+    staff.force_login(User.objects.get(username="admin-1"))
     keys = [pk.hex for pk in Run.objects.values_list("pk", flat=True)]
+    of_many = Run.objects.get(count_requested=MANY_TRIALS).key
     chosen = random.Random(7)
     queries = ("", "&verdict=passed", "&state=ended", "&who=operator-1", "&endpoint=serving-a&cleanup=failed")
     return {
         "runs list": _timed(client, lambda: f"/runs/?before={chosen.choice(keys)}{chosen.choice(queries)}"),
         "run page": _timed(client, lambda: f"/runs/{chosen.choice(keys)}/"),
+        "run page of 5,000 trials": _timed(client, lambda: f"/runs/{of_many}/?from={chosen.randrange(MANY_TRIALS)}"),
         "overview": _timed(client, lambda: "/"),
         "metrics": _timed(client, lambda: "/metrics"),
+        **{f"admin's {name}": _timed(staff, lambda name=name: f"/admin/runs/{name}/") for name in _ADMIN},  # type: ignore[misc]
     }
 
 

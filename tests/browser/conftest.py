@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
+from runs.models import TaskBundle
 from tests.pages import factories
 from tests.pages.factories import PASSWORD, Site
 
@@ -78,6 +79,8 @@ def paths(site: Site) -> dict[str, str]:
         **{f"run-{kind}": f"/runs/{key}/" for kind, key in run.items()},
         "trial-passed": f"/runs/{run['passed']}/trials/1/",
         "trial-error": f"/runs/{run['error']}/trials/3/",
+        "trial-running": f"/runs/{run['running']}/trials/2/",
+        "trial-cancelled": f"/runs/{run['cancelled']}/trials/2/",
         "trial-deadline": f"/runs/{run['incomplete']}/trials/2/",
         "trajectory": f"/runs/{run['error']}/trials/2/trajectory/?q=ledger",
         "trajectory-none": f"/runs/{run['incomplete']}/trials/2/trajectory/",
@@ -106,8 +109,13 @@ def admin_paths(site: Site) -> dict[str, str]:
     return {
         "admin": "/admin/",
         "admin-runs": "/admin/runs/run/",
+        "admin-run": f"/admin/runs/run/{site.runs['error'].pk}/change/",
+        "admin-trials": "/admin/runs/trial/",
+        "admin-resources": "/admin/runs/ownedresource/?left=yes",
         "admin-endpoint-new": "/admin/runs/endpoint/add/",
         "admin-bundles": "/admin/runs/taskbundle/",
+        "admin-bundle": f"/admin/runs/taskbundle/{TaskBundle.objects.latest('revision').pk}/change/",
+        "admin-endpoint": f"/admin/runs/endpoint/{site.endpoint.pk}/change/",
         "admin-workers": "/admin/runs/worker/",
         "admin-audit": "/admin/runs/auditentry/",
         "admin-people": "/admin/auth/user/",

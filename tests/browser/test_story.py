@@ -84,6 +84,18 @@ def count(page: Page, word: str) -> str:
     return f"dl.sum > div:has(dt:text-is('{word}')) .n"
 
 
+def says_how_old_it_is(page: Page) -> None:
+    """A page that moves says when it last did; one that cannot says of when it is, and how to see what is new."""
+    again = page.get_by_role("link", name="load the page again")
+    if page.scripted:  # type: ignore[attr-defined]
+        expect(page.locator(".facts .live")).to_have_text(re.compile(r"Updated \d+ s ago"))
+        expect(again).to_have_count(0)
+    else:
+        expect(page.locator(".facts .live")).to_be_hidden()
+        expect(page.get_by_text("follows its end")).to_be_hidden()
+        expect(again).to_be_visible()
+
+
 def test_from_preview_to_verdict(site: Site, person: Page) -> None:
     sign_in(person, "operator-1")
     run = started(person)
@@ -94,6 +106,7 @@ def test_from_preview_to_verdict(site: Site, person: Page) -> None:
     expect(refreshed(person).locator("h2#verdict")).to_have_text("Running")
     expect(person.locator(".sentence")).to_contain_text("Task 1 of 3")
     expect(person.locator(".log")).to_contain_text("agent container started")
+    says_how_old_it_is(person)
     for ordinal in (1, 2, 3):
         graded(run, ordinal, 1)
         expect(refreshed(person).locator(count(person, "Passed"))).to_have_text(str(ordinal))
@@ -180,7 +193,7 @@ def test_a_good_and_a_bad_run_are_compared(site: Site, person: Page) -> None:
     expect(person.locator("#base")).to_contain_text("Passed")
     expect(person.locator("table.cards").last).to_contain_text("Regressed")
     person.get_by_role("link", name=re.compile("^Improved")).click()
-    expect(person.get_by_text("No task falls under this.")).to_be_visible()
+    expect(person.get_by_text("No task improved.")).to_be_visible()
 
 
 def test_a_cleanup_is_retried_on_the_page_and_in_the_admin(site: Site, person: Page) -> None:

@@ -41,13 +41,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text: what is open, what is folded (empty when nothing is), and the words of both."""
+    """A text: what is open, what is folded (``hidden`` says how much, empty when nothing is), what is left out."""
 
     head: list[Piece]
     rest: list[Piece]
-    summary: str
+    hidden: str
     size: str
     cut: str
+
+    @property
+    def summary(self) -> str:
+        return f"Show {self.hidden}" if self.hidden else ""
 
     @property
     def empty(self) -> bool:
@@ -148,7 +152,7 @@ def folded(text: Text, needle: str = "") -> Folded:
     return Folded(
         head=pieces(head, needle),
         rest=pieces(rest.removeprefix("\n"), needle) if hidden else [],
-        summary=_fold_words(rest) if hidden else "",
+        hidden=_fold_words(rest) if hidden else "",
         size=size if text.size > OPEN_CHARACTERS else "",
         cut=f"{MAX_SHOWN:,} of {size} are shown, the middle is left out; the file has all." if text.cut else "",
     )
@@ -167,7 +171,7 @@ def pieces(text: str, needle: str) -> list[Piece]:
 def _fold_words(rest: str) -> str:
     lines = rest.strip("\n").count("\n") + 1
     amount = f"the other {words.counted(lines, 'line')}" if lines > 1 else "the rest"
-    return f"Show {amount}, {words.size(len(rest.encode('utf-8', 'replace')))}"
+    return f"{amount}, {words.size(len(rest.encode('utf-8', 'replace')))}"
 
 
 def _call(call: Call, needle: str) -> CallView:

@@ -1,6 +1,7 @@
 """A trajectory reads well whatever is in the file; what is missing, odd or cut is said, and nothing is a 500."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -177,6 +178,16 @@ def test_marking_changes_no_text(text: str, needle: str) -> None:
     found = pieces(text, needle)
     assert "".join(piece.text for piece in found) == text
     assert all(piece.text.casefold() != "" for piece in found)
+
+
+def test_a_long_command_says_what_is_folded_and_what_is_left_out(site: Site, browse: Browser) -> None:
+    document, long = native_trajectory(1), "\n".join(f"echo line {n}" for n in range(3000))
+    document["messages"][2]["tool_calls"][0]["function"]["arguments"] = json.dumps({"command": long})
+    run = a_run(site, document)
+    text = plain(browse("operator").get(f"/runs/{run.key}/trials/1/trajectory/").content.decode())
+    assert len(re.findall(r"20,000 of [\d,]+ characters are shown, the middle is left out", text)) == 1
+    beside = plain(browse("operator").get(f"/runs/{run.key}/trials/1/").content.decode())
+    assert re.search(r"\[the other [\d,]+ lines, [\d.]+ KiB among all steps\]", beside)
 
 
 def test_a_long_output_says_how_much_is_folded() -> None:

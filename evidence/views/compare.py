@@ -20,6 +20,7 @@ from runs.presenting.run_rows import RunRow, run_row
 
 _CHOICES = 50
 _SPEC_ROWS = 60
+_ROWS = 200
 _WORDS = {
     Change.REGRESSED: ("worse", "failed", "Regressed"),
     Change.IMPROVED: ("better", "passed", "Improved"),
@@ -64,21 +65,34 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     show = request.GET.get("show", "changed")
     chosen = found.chosen(show)
     differences, fields = _spec_differences(baseline, candidate)
+    first = _first_row(request, len(chosen))
     context = {
         "baseline": run_row(baseline),
         "candidate": run_row(candidate),
-        "rows": [_row(pair) for pair in chosen],
+        "rows": [_row(pair) for pair in chosen[first : first + _ROWS]],
+        "shown": f"{first + 1:,} to {min(first + _ROWS, len(chosen)):,} of {len(chosen):,}",
+        "earlier": first - _ROWS + 1 if first else 0,
+        "later": first + _ROWS + 1 if first + _ROWS < len(chosen) else 0,
+        "show": show,
         "tabs": _tabs(found, show),
         "none": _NONE.get(show, _NONE["changed"]),
         "hidden": len(found.pairs) - len(chosen),
         "total": len(found.pairs),
         "both": _both(found),
-        "differences": differences,
-        "same_fields": fields - len(differences),
+        "differences": differences[:_SPEC_ROWS],
+        "differing": len(differences),
+        "undrawn": max(0, len(differences) - _SPEC_ROWS),
         "fields": fields,
         "query": f"baseline={baseline.key}&candidate={candidate.key}",
     }
     return render(request, "evidence/compare.html", context)
+
+
+def _first_row(request: HttpRequest, rows: int) -> int:
+    """The index of the first row of the window that ``?from=`` (from 1) asks for; windows lie at 1, 201, 401 …"""
+    asked = request.GET.get("from", "")
+    wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
+    return (min(max(wanted, 1), max(rows, 1)) - 1) // _ROWS * _ROWS
 
 
 def _run(request: HttpRequest, name: str) -> Run | None:
@@ -199,7 +213,7 @@ def _spec_differences(baseline: Run, candidate: Run) -> tuple[list[Any], int]:
     old, new = _document(baseline), _document(candidate)
     differences = spec_difference(old, new)
     everything = spec_difference({}, {**old, **new})
-    return differences[:_SPEC_ROWS], max(len(everything), len(differences))
+    return differences, max(len(everything), len(differences))
 
 
 def _document(run: Run) -> dict[str, Any]:

@@ -38,6 +38,17 @@ def left_behind(run: "Run", left: int) -> Note:
     )
 
 
+def more_left_behind(count: int) -> Note:
+    return Note(
+        "attention",
+        "attention",
+        f"{words.counted(count, 'more run')} left something behind",
+        "Each names what is left, and offers a retry",
+        reverse("runs") + "?cleanup=failed",
+        "Runs",
+    )
+
+
 def quarantined(run: "Run") -> Note:
     return Note(
         "lock",

@@ -7,8 +7,6 @@ from typing import Any
 from benchsite import words
 from runs.documents.specs import Difference, spec_difference
 
-_MOST = 200
-
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
@@ -124,7 +122,7 @@ def _phases(ceilings: dict[str, Any]) -> list[tuple[str, str]]:
 def changes(old: str, new: str) -> list[Change]:
     """Every place where two manifests differ, files and tasks by their name and not by their position."""
     before, after = _named(read(old)), _named(read(new))
-    return [_change(difference) for difference in spec_difference(before, after)][:_MOST]
+    return [_change(difference) for difference in spec_difference(before, after)]
 
 
 def _named(document: dict[str, Any]) -> dict[str, Any]:

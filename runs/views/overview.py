@@ -116,7 +116,10 @@ def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]
         .annotate(left=Count("resources", filter=~Q(resources__outcome__in=["removed", "absent"])))
         .only("id", "cleanup_attempts", "worker__name", "created_at")
     )
-    notes += [attention.left_behind(run, run.left) for run in unclean[:_NOTES]]
+    found = list(unclean[:_NOTES])
+    notes += [attention.left_behind(run, run.left) for run in found]
+    if len(found) == _NOTES and (more := Run.objects.filter(cleanup=Cleanup.FAILED).count() - _NOTES):
+        notes.append(attention.more_left_behind(more))
     leaks = Run.objects.filter(verdict=Verdict.ERROR, created_at__gte=now - _LEAK_SHOWN)
     leaks = leaks.filter(artifacts__state="quarantined").only("id", "created_at").distinct()
     notes += [attention.quarantined(run) for run in leaks[:_NOTES]]

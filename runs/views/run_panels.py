@@ -51,8 +51,8 @@ class Shown:
 
 
 def acts(run: Run) -> list[AuditEntry]:
-    """The last acts on ``run``, newest first."""
-    return list(AuditEntry.objects.filter(run_id=run.pk).defer("detail")[:_ACTS_SHOWN])
+    """The last acts on ``run``, newest first, and one more where there are more than are shown."""
+    return list(AuditEntry.objects.filter(run_id=run.pk).defer("detail")[: _ACTS_SHOWN + 1])
 
 
 def live(request: HttpRequest, run: Run, last: list[AuditEntry]) -> Live:
@@ -76,7 +76,7 @@ def _retry_asked_at(run: Run, last: list[AuditEntry]) -> datetime | None:
     if not run.terminal or run.cleanup in OVER:
         return None
     asked = next((entry.at for entry in last if entry.kind == AuditKind.CLEANUP), None)
-    if asked is None and len(last) == _ACTS_SHOWN:
+    if asked is None and len(last) > _ACTS_SHOWN:
         earlier = AuditEntry.objects.filter(run_id=run.pk, kind=AuditKind.CLEANUP)
         asked = earlier.values_list("at", flat=True).first()
     return asked if asked and (run.cleanup_at is None or asked > run.cleanup_at) else None
@@ -89,7 +89,8 @@ def _head(shown: Shown) -> dict[str, Any]:
 def _audit(shown: Shown) -> dict[str, Any]:
     if not shown.may(access.READ_PRIVATE):
         return {"audit": None}
-    return {"audit": [run_head.audit_row(entry) for entry in reversed(shown.acts)]}
+    last = shown.acts[:_ACTS_SHOWN]
+    return {"audit": [run_head.audit_row(entry) for entry in reversed(last)], "more": len(shown.acts) > len(last)}
 
 
 def _evidence(_shown: Shown) -> dict[str, Any]:

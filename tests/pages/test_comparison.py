@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from evidence.comparison import Attempt, Change, compare
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site, make_run
+from tests.pages.test_run_page import many_trials, plain
 
 buckets = st.sampled_from(["passed", "failed", "error", "cancelled", ""])
 attempts = st.lists(
@@ -99,3 +101,34 @@ def test_what_is_offered_first_has_ended_and_is_never_the_other_side_itself(site
         assert chosen(client, f"?candidate={side}") == [other, side]
         assert chosen(client, f"?baseline={side}") == [side, other]
     assert chosen(client, f"?candidate={live}")[1] == live
+
+
+def test_thousands_of_tasks_are_compared_in_windows_that_say_so(site: Site, browse: Browser) -> None:
+    good, bad = make_run(site, "passed"), make_run(site, "failed")
+    for run in (good, bad):
+        many_trials(run, 401)
+    path, client = f"/runs/compare/?baseline={good.key}&candidate={bad.key}", browse("viewer")
+    texts = [plain(client.get(f"{path}&from={first}").content.decode()) for first in (1, 201, 401, 999)]
+    assert ["Tasks 1 to 200 of 401" in texts[0], "Tasks 201 to 400 of 401" in texts[1]] == [True, True]
+    assert "Tasks 401 to 401 of 401" in texts[2] and texts[3] == texts[2]
+    assert ["task-0200 " in text for text in texts[:2]] == [True, False]
+    assert 'href="?baseline' in client.get(path).content.decode() and "from=201" in client.get(path).content.decode()
+
+
+def test_a_run_compared_with_itself_says_so(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    text = plain(browse("viewer").get(f"/runs/compare/?baseline={run.key}&candidate={run.key}").content.decode())
+    assert "Both sides are the same run" in text and "No task changed" in text
+
+
+def test_how_many_fields_differ_is_counted_beyond_what_is_shown(
+    site: Site, browse: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, other = make_run(site, "passed"), make_run(site, "failed", endpoint=site.other_endpoint)
+    path, client = f"/runs/compare/?baseline={good.key}&candidate={other.key}", browse("viewer")
+    whole = re.search(r"(\d+) of \d+ fields;", client.get(path).content.decode())
+    monkeypatch.setattr("evidence.views.compare._SPEC_ROWS", 1)
+    text = client.get(path).content.decode()
+    cut = re.search(r"(\d+) of \d+ fields;", text)
+    assert whole is not None and cut is not None and whole[1] == cut[1]
+    assert f"{int(whole[1]) - 1} more fields differ and are not shown" in text

@@ -126,6 +126,13 @@ def test_evidence_that_holds_a_secret_needs_somebody_for_a_week(
     assert secret not in text
 
 
+def test_what_needs_somebody_is_counted_beyond_what_is_named(site: Site, browse: Browser) -> None:
+    for number in range(9):
+        make_run(site, "error", name=f"left {number}")
+    text = plain(browse("viewer").get("/").content.decode())
+    assert text.count("left 2 resources on worker-1") == 6 and "3 more runs left something behind" in text
+
+
 def test_a_quiet_site_says_that_nothing_needs_attention(site: Site, browse: Browser) -> None:
     text = plain(browse("viewer").get("/").content.decode())
     assert "Nothing. Everything that was created is gone" in text

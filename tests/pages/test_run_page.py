@@ -341,3 +341,13 @@ def test_a_trial_that_was_not_graded_is_not_said_to_be_graded_in_time(site: Site
     trial = Trial.objects.get(run=run, failure_code="grading.reward_boolean")
     text = plain(browse("viewer").get(f"/runs/{run.key}/trials/{trial.ordinal}/").content.decode())
     assert "no deadline came first" in text and "graded before every deadline" not in text
+
+
+def test_a_run_with_many_acts_says_that_the_first_ones_are_not_shown(site: Site, browse: Browser) -> None:
+    run = make_run(site, "error")
+    assert "acts; the audit log" not in text_of(browse("operator"), run)
+    for number in range(11):
+        AuditEntry.objects.create(kind="download", actor_name=f"reader-{number}", run_id=run.pk, detail={})
+    text = plain(text_of(browse("operator"), run))
+    assert "The last 12 acts; the audit log has those before them." in text and "reader-10" in text
+    assert "made the preview" not in text and "confirmed and started it" in text

@@ -45,6 +45,7 @@ class Situation:
     left: int
     worker: str
     waits_for: str = ""  # of a queued run: what keeps it waiting, a sentence
+    integrity: bool | None = None  # whether every check of it held; None while that is not known
     current_task: str = ""
     current_stage: str = ""
 
@@ -111,7 +112,8 @@ def _ended(run: "Run", situation: Situation) -> str:
         asked = "for all" if floor is None or floor >= 1 else f"for a rate of {floor:.2f}"
         return f"{_all(counts)} evaluated; {words.spelled(counts.passed)} passed, and the floor asks {asked}."
     if not counts.error:
-        return f"{_all(counts)} evaluated, but this run may not count as a pass."
+        why = "a check of its integrity did not hold, so " if situation.integrity is False else ""
+        return f"{_all(counts)} evaluated, but {why}this run may not count as a pass."
     was = "was" if counts.error == 1 else "were"
     noun = "trial" if counts.requested == 1 else "trials"
     subject = f"{words.opened(words.spelled(counts.error))} of {words.spelled(counts.requested)} {noun}"

@@ -108,6 +108,7 @@ def _verdict(shown: Shown) -> dict[str, Any]:
         left=owned.left,
         worker=run.worker.name,
         waits_for=_waits_for(run),
+        integrity=_integrity(shown),
         current_task=current.task_name if current else "",
         current_stage=current.stage if current else "",
     )
@@ -116,7 +117,7 @@ def _verdict(shown: Shown) -> dict[str, Any]:
         "cells": sums.strip(counts),
         "share": svg.share(sums.shares(counts), sums.aloud(counts)),
         "rates": sums.rates(counts, situation.floor),
-        "gates": sums.gates(counts, situation.floor, _integrity(shown), run.cleanup, ownership.in_words(owned)),
+        "gates": sums.gates(counts, situation.floor, situation.integrity, run.cleanup, ownership.in_words(owned)),
         "stale": banners.is_stale(run, timezone.now()),
         "heartbeat": run.heartbeat_at,
     }

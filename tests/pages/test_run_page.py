@@ -14,6 +14,7 @@ from runs import lifecycle
 from runs.models import AuditEntry, Run, Trial, Worker
 from runs.runlog import Line, append_log
 from tests.pages.conftest import Browser, signed_in
+from tests.pages.evidence_files import keep
 from tests.pages.factories import PLANS, Site, make_run
 
 
@@ -341,6 +342,16 @@ def test_a_trial_that_was_not_graded_is_not_said_to_be_graded_in_time(site: Site
     trial = Trial.objects.get(run=run, failure_code="grading.reward_boolean")
     text = plain(browse("viewer").get(f"/runs/{run.key}/trials/{trial.ordinal}/").content.decode())
     assert "no deadline came first" in text and "graded before every deadline" not in text
+
+
+def test_a_secret_that_was_found_says_why_a_run_is_an_error_and_what_to_do(site: Site, browse: Browser) -> None:
+    run, secret = make_run(site, "error"), "sk-the-value-that-leaked"
+    keep(run, {f"trials/1/kept/artifacts/{secret}.txt": b"x"}, (secret,))
+    run.trials.exclude(ordinal=1).delete()
+    Run.objects.filter(pk=run.pk).update(count_requested=1, count_evaluated=1, count_failed=0, count_error=0)
+    text = plain(text_of(browse("operator"), run))
+    assert "evaluated, but a check of its integrity did not hold, so this run may not count as a pass." in text
+    assert "Replace that credential where it is held." in text and secret not in text
 
 
 def test_a_run_with_many_acts_says_that_the_first_ones_are_not_shown(site: Site, browse: Browser) -> None:

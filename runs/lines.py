@@ -94,8 +94,9 @@ def _run(row: RunRow, address: str, strip: SafeString) -> str:
         f'<small>{escape(row.profile)}</small></th>\n<td class="side-cell">{result(row.mark)}</td>\n<td>{strip}</td>\n'
         f'<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> evaluated</td>\n<td class="fact">{escape(row.model)}'
         f'<small><span class="unit"> at </span>{escape(row.endpoint)}</small></td>\n'
-        f'<td class="fact">{_cleanup(row)}</td>\n<td class="fact"><span class="unit">by </span>{escape(row.who)}</td>\n'
-        f'<td class="num fact">{moment(row.started, "short")}</td>\n<td class="num fact">{escape(row.took)}</td></tr>'
+        f'<td class="fact">{_cleanup(row)}</td>\n<td class="num fact">{moment(row.started, "short")}'
+        f'<small><span class="unit">, </span>by {escape(row.who)}</small></td>\n'
+        f'<td class="num fact">{escape(row.took)}</td></tr>'
     )
 
 

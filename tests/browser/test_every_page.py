@@ -14,6 +14,9 @@ from tests.pages.factories import Site
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 GUIDELINES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 RULES = {"runOnly": [*GUIDELINES["runOnly"], "best-practice"]}
+# The narrowest window with tables instead of cards, and the narrowest with the menu beside them.
+TABLES_FROM = (1061, 1265)
+WIDER = "Math.max(0, ...[...document.querySelectorAll('.scroll')].map(box => box.scrollWidth - box.clientWidth))"
 
 
 def all_paths(site: Site) -> dict[str, str]:
@@ -62,8 +65,10 @@ def test_no_page_of_the_admin_has_one(
     assert {name: broken for name, broken in found.items() if broken} == {}
 
 
-@pytest.mark.parametrize("width", [320, 720, 1020, 1264, 1920])
-def test_no_page_scrolls_sideways(full: Site, chromium: Browser, live_server: LiveServer, width: int) -> None:
+@pytest.mark.parametrize("width", [320, 720, *TABLES_FROM, 1920])
+def test_no_page_and_no_table_scrolls_sideways(
+    full: Site, chromium: Browser, live_server: LiveServer, width: int
+) -> None:
     context = chromium.new_context(base_url=live_server.url, viewport={"width": width, "height": 900})
     page = context.new_page()
     sign_in(page, "admin-1")
@@ -71,6 +76,8 @@ def test_no_page_scrolls_sideways(full: Site, chromium: Browser, live_server: Li
     for name, path in all_paths(full).items():
         page.goto(path)
         found = page.evaluate("document.documentElement.scrollWidth")
+        if width in TABLES_FROM:
+            found = max(found, page.evaluate(WIDER) + width)
         if found > width:
             wide[name] = found
     context.close()

@@ -269,8 +269,8 @@ _RUN_PAGE_QUERIES = 13
 def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:
     run = make_run(site, "error")
     html = browse("viewer").get(f"/runs/{run.key}/trials/3/").content.decode()
-    steps = re.findall(r'<li class="(attention|off|)">.*?<b>([^<]+)</b>', html.split('class="proof"')[1])
-    assert [word for tone, word in steps if tone == "attention"] == ["Graded 0 or 1"]
+    steps = re.findall(r'<li class="(decided attention|off|)">.*?<b>([^<]+)</b>', html.split('class="proof"')[1])
+    assert [word for tone, word in steps if "decided" in tone] == ["Graded 0 or 1"]
     assert "Error, not graded" in html
 
 
@@ -278,7 +278,9 @@ def test_later_steps_are_not_judged_once_one_decided(site: Site, browse: Browser
     run = make_run(site, "incomplete")
     html = browse("viewer").get(f"/runs/{run.key}/trials/2/").content.decode()
     steps = dict(
-        re.findall(r'<li class="(?:attention|off|)">.*?<b>([^<]+)</b><small>([^<]+)', html.split('class="proof"')[1])
+        re.findall(
+            r'<li class="(?:decided attention|off|)">.*?<b>([^<]+)</b><small>([^<]+)', html.split('class="proof"')[1]
+        )
     )
     assert steps["Within its time"] == "The agent time limit was reached"
     assert steps["Model answered"].startswith("not judged")

@@ -90,7 +90,8 @@ def _aloud(spent: list[tuple[Stage, float, float]]) -> str:
 def _tokens(totals: Totals) -> str:
     if not totals.tokens_of:
         return ""
-    return f"{words.number(totals.prompt_tokens)} / {words.number(totals.completion_tokens)}"
+    both = (words.number(totals.prompt_tokens), "/", words.number(totals.completion_tokens))
+    return "\N{NO-BREAK SPACE}".join(both)
 
 
 def _summed(value: str, known: int, of: int) -> str:

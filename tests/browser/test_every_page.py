@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
 from runs import preview
-from tests.browser.conftest import admin_paths, paths, sign_in
+from tests.browser.conftest import ARGUMENTS, CHROMIUM, admin_paths, paths, sign_in
 from tests.pages.factories import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -82,6 +82,27 @@ def test_no_page_and_no_table_scrolls_sideways(
             wide[name] = found
     context.close()
     assert wide == {}
+
+
+def test_text_twice_as_large_overlaps_nothing_and_scrolls_nothing_sideways(
+    full: Site, chromium: Browser, live_server: LiveServer
+) -> None:
+    """As somebody has set it in the browser: lines grow with their letters, and what has no room moves below."""
+    tight = (
+        "[...document.querySelectorAll('body *')].filter(one => !one.closest('svg')).map(getComputedStyle)"
+        ".filter(style => parseFloat(style.lineHeight) < parseFloat(style.fontSize)).length"
+    )
+    browser = chromium.browser_type.launch(
+        executable_path=CHROMIUM, args=[*ARGUMENTS, "--blink-settings=defaultFontSize=32"]
+    )
+    page = browser.new_page(base_url=live_server.url, viewport={"width": 1440, "height": 900})
+    sign_in(page, "admin-1")
+    found = {}
+    for name, path in all_paths(full).items():
+        page.goto(path)
+        found[name] = (page.evaluate(tight), page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+    browser.close()
+    assert {name: wrong for name, wrong in found.items() if wrong[0] or wrong[1] > 0} == {}
 
 
 def test_no_page_breaks_the_content_policy_or_its_scripts(full: Site, page: Page) -> None:

@@ -41,13 +41,14 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 def _navigation(request: HttpRequest) -> Navigation:
     user = request.user
-    groups = [[_item(request, "Overview", "overview", "overview"), _item(request, "Runs", "runs", "runs")]]
-    if access.may(user, access.START):
-        groups[0].append(_item(request, "New run", "new", "run_new"))
-    groups[0].append(_item(request, "Compare", "compare", "compare"))
-    groups.append(
-        [_item(request, word, word.lower(), word.lower()) for word in ("Profiles", "Bundles", "Endpoints", "Workers")]
-    )
+    groups = [[_item(request, "Overview", "overview", "overview")]]
+    if access.may(user, access.VIEW):
+        groups[0].append(_item(request, "Runs", "runs", "runs"))
+        if access.may(user, access.START):
+            groups[0].append(_item(request, "New run", "new", "run_new"))
+        groups[0].append(_item(request, "Compare", "compare", "compare"))
+        others = ("Profiles", "Bundles", "Endpoints", "Workers")
+        groups.append([_item(request, word, word.lower(), word.lower()) for word in others])
     if getattr(user, "is_staff", False):
         groups.append([Item("Admin", "admin", reverse("admin:index"), False)])
     return Navigation(groups, user.get_username(), may_words(user))

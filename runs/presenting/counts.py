@@ -189,7 +189,7 @@ def _cleanup_gate(cleanup: str, owned: str) -> Gate:
     name = "Nothing left behind"
     match cleanup:
         case "clean":
-            return Gate("held", name, owned or "all removed")
+            return Gate("held", name, owned or "nothing was created")
         case "failed":
             return Gate("attention", name, owned or "something is left")
         case "declared":  # whatever the last attempt counted: a person's word holds no gate
@@ -215,4 +215,4 @@ def _icon(held: bool | None, ended: bool) -> str:
 def _integrity_words(held: bool | None, ended: bool) -> str:
     if not ended:
         return "so far"
-    return {True: "every check held", False: "a check failed", None: words.NOT_RECORDED}[held]
+    return {True: "every check held", False: "a check failed", None: "nothing was checked"}[held]

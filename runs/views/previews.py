@@ -1,5 +1,6 @@
 """Choose, preview, confirm. Nothing is created before the confirmation, and a changed world refuses it."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -94,6 +95,8 @@ def _page(
 ) -> HttpResponse:
     spec = specs.read(preview.spec)
     page = present(preview, timezone.now(), accepted=request.POST.getlist("accept"), missing=missing or [])
+    if differences and page.state == "open":
+        page = replace(page, state="refused", reason="What would run has changed; a new preview shows it.")
     private = access.may(request.user, access.READ_PRIVATE)
     context = {
         "preview": preview,

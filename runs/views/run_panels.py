@@ -153,7 +153,7 @@ def _unjudged(shown: Shown) -> int:
 
 def _integrity(shown: Shown) -> bool | None:
     run = shown.run
-    if not run.terminal or not run.count_requested:
+    if not run.terminal or not run.count_requested or run.claimed_at is None:
         return None
     if run.failure_class == "integrity":
         return False

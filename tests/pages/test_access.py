@@ -124,7 +124,8 @@ def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, clien
     from tests.pages.factories import person
 
     client.force_login(person("newcomer"))
-    assert "no role yet" in client.get("/").content.decode()
+    text = client.get("/").content.decode()
+    assert "no role yet" in text and "/workers/" not in text and "/runs/" not in text
     for name in ("runs", "run", "trial", "compare", "profiles", "bundles", "endpoints", "workers"):
         assert client.get(address(full, name)).status_code == 403
 

@@ -107,6 +107,8 @@ def test_a_changed_image_refuses_the_start_and_shows_old_and_new(site: Site, bro
     assert rebuilt in text
     assert f"sha256:{digest('verifier')}" in text
     assert not Run.objects.exists()
+    gate = text.split('aria-labelledby="confirm"')[1]
+    assert "What would run has changed" in gate and "disabled>Start this run" in gate and "open until" not in gate
 
 
 def test_confirming_twice_gives_the_same_run(site: Site, browse: Browser) -> None:

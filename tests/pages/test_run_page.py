@@ -132,7 +132,9 @@ def test_cancelling_an_ended_run_is_harmless(site: Site, browse: Browser) -> Non
 def test_cancelling_a_queued_run_ends_it_at_once(site: Site, browse: Browser) -> None:
     run = make_run(site, "queued")
     response = browse("operator").post(f"/runs/{run.key}/cancel/", follow=True)
-    assert "nothing had been created" in plain(response.content.decode())
+    text = plain(response.content.decode())
+    assert "nothing had been created" in text
+    assert "Nothing left behind : nothing was created" in text and "Integrity held : nothing was checked" in text
     assert Run.objects.get().verdict == "cancelled"
 
 

@@ -1,9 +1,11 @@
 """docs/commands.md names every command, every option of it and every shape; docs/ci.md shows what works."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 from django.core.management import get_commands, load_command_class
 
 from runs.management.output import SiteCommand
@@ -69,6 +71,16 @@ def test_each_command_takes_json_but_the_plain_one(name: str) -> None:
 @pytest.mark.parametrize("name", names())
 def test_each_shape_is_named(name: str) -> None:
     assert f"{name}.json" in PAGE or f"benchsite.{name.replace('.', '/')}" in PAGE
+
+
+def test_the_example_workflow_names_all_that_a_runner_shares_with_the_site() -> None:
+    """Without the evidence's place its export fails, and without a worker's name nothing can be previewed."""
+    [block] = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "ci.md").read_text(encoding="utf-8"), re.M | re.S)
+    [job] = yaml.safe_load(block)["jobs"].values()
+    shared = {"DATABASE_URL", "REDIS_URL", "BENCHSITE_SECRET_KEY", "BENCHSITE_EVIDENCE_OPTIONS", "BENCHSITE_WORKER"}
+    assert set(job["env"]) == shared
+    assert set(json.loads(job["env"]["BENCHSITE_EVIDENCE_OPTIONS"])) == {"location"}
+    assert {line.split()[0] for step in job["steps"] for line in step.get("run", "").splitlines()} >= {"benchsite"}
 
 
 def test_the_ci_page_uses_only_options_that_are_there() -> None:

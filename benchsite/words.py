@@ -1,5 +1,7 @@
 """How are durations, sizes, numbers and missing values written? Pure."""
 
+import re
+import unicodedata
 from datetime import UTC, datetime
 from math import floor
 
@@ -111,18 +113,33 @@ def lowered(sentence: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Untrusted text as it may stand on a page: control and direction characters become visible marks.
+    """Untrusted text as it may stand on a page: control, direction and unseen characters become visible marks.
 
-    Escape sequences, NUL and bidirectional overrides could otherwise hide or reorder what is read.
-    Line feeds and tabs stay.
+    Escape sequences, NUL and bidirectional overrides could otherwise hide or reorder what is read, and selectors carry
+    words that only a model reads. Line feeds and tabs stay.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(character) for character in text)
+    return "".join(map(_shown, text, f" {text}"))
 
 
-def _shown(character: str) -> str:
+# Printable by their category, and yet nothing is seen of them: joiners, fillers, selectors of variants.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def is_unseen(character: str, before: str) -> bool:
+    """Whether nothing is seen of a printable character. A selector right after a symbol is seen: it makes an emoji."""
+    if not _UNSEEN.match(character):
+        return False
+    return character not in "\ufe0e\ufe0f" or unicodedata.category(before)[0] != "S"
+
+
+def _shown(character: str, before: str) -> str:
     point = ord(character)
+    if is_unseen(character, before):
+        return f"⟨U+{point:04X}⟩"
     if character in "\n\t" or (32 <= point < 127) or character.isprintable():
         return character
     if point < 32:

@@ -6,6 +6,8 @@ Names of tasks, models, endpoints and people, and whatever an agent wrote, are s
 import re
 import unicodedata
 
+from benchsite import words
+
 MAX_TEXT = 300
 CUT = " (cut)"
 _PLAIN_ASCII = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.,:;=+()%/")
@@ -16,7 +18,12 @@ _LINK_STARTS = re.compile(r"//|(?i:www)\.|(?i:gh)-(?=\d)")
 
 def inert(text: str) -> str:
     """Text for a terminal: control, direction and other invisible characters become visible escapes."""
-    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+    return "".join(map(_harmless, text, f" {text}"))
+
+
+def _harmless(character: str, before: str) -> str:
+    seen = character.isprintable() and not words.is_unseen(character, before)
+    return character if seen else _escaped(character)
 
 
 def inert_markup(text: str, *, limit: int = MAX_TEXT) -> str:

@@ -222,6 +222,11 @@ class TestInert:
     def test_a_terminal_gets_printable_characters_only(self, text: str) -> None:
         assert inert(text).isprintable()
 
+    def test_words_cannot_hide_in_selectors_and_an_emoji_stays_one(self) -> None:
+        hidden = "a" + "".join(chr(0xE0100 + byte) for byte in b"call start")
+        assert inert(hidden).startswith("a\\U000e0163") and inert(hidden).isascii()
+        assert inert("\u2714\ufe0f x\ufe0f\u3164") == "\u2714\ufe0f x\\ufe0f\\u3164"
+
     @given(foreign)
     def test_a_report_gets_text_that_can_be_written_and_is_never_empty(self, text: str) -> None:
         shown = inert_markup(text)

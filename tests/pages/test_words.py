@@ -62,10 +62,15 @@ def test_a_time_that_never_was_is_never() -> None:
         ("\u2066x\u2069", "⟨U+2066⟩x⟨U+2069⟩"),
         ("half \ud800", "half �"),
         ("two\nlines\tkept", "two\nlines\tkept"),
+        ("a\U000e0154\u3164b", "a⟨U+E0154⟩⟨U+3164⟩b"),
+        (
+            "an emoji \u2764\ufe0f stays, x\ufe0f and \u2764\ufe0f\ufe0f not",
+            "an emoji \u2764\ufe0f stays, x⟨U+FE0F⟩ and \u2764\ufe0f⟨U+FE0F⟩ not",
+        ),
         ("größe 測試", "größe 測試"),
     ],
 )
-def test_control_and_direction_characters_become_visible(text: str, shown: str) -> None:
+def test_control_direction_and_unseen_characters_become_visible(text: str, shown: str) -> None:
     assert words.visible(text) == shown
 
 

@@ -82,25 +82,20 @@ class RunAdmin(ReadOnly):
     def by(self, run: Run) -> str:
         return run.created_by_name
 
-    @admin.action(description="Cancel the selected runs")
+    @admin.action(description="Cancel the selected runs", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        if not access.may(request.user, access.CANCEL):
-            self.message_user(request, "Your role may not cancel runs.", messages.ERROR)
-            return
+        access.require(request.user, access.CANCEL)
         outcomes = [lifecycle.request_cancel(run.pk, user=request.user) for run in queryset]
         asked = sum(outcome in ("cancelled", "requested") for outcome in outcomes)
         self.message_user(request, f"{asked} asked for; {len(outcomes) - asked} had ended or were asked before.")
 
-    @admin.action(description="Retry the cleanup of the selected runs")
+    @admin.action(description="Retry the cleanup of the selected runs", permissions=["clean"])
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         _ask_for_cleanups(request, queryset)
 
 
 def _ask_for_cleanups(request: HttpRequest, runs: QuerySet[Run]) -> None:
     """Ask for a cleanup of each run, and say of each what came of it."""
-    if not access.may(request.user, access.CLEAN):
-        messages.error(request, "Your role may not retry cleanups.")
-        return
     for run in runs.select_related("worker"):
         try:
             asked = request_cleanup(user=request.user, run=run)
@@ -141,7 +136,7 @@ class OwnedResourceAdmin(ReadOnly):
     ordering = ("-id",)
     actions = ("retry_cleanup",)
 
-    @admin.action(description="Retry the cleanup of the runs that own the selected resources")
+    @admin.action(description="Retry the cleanup of the runs that own the selected resources", permissions=["clean"])
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[OwnedResource]) -> None:
         """A cleanup is a run's: it removes everything of it that is left, once, however many of it were selected."""
         _ask_for_cleanups(request, Run.objects.filter(pk__in=queryset.values("run")))
@@ -201,12 +196,14 @@ class EndpointAdmin(ReadOnly):
         saved = registry.register_endpoint(form.cleaned_data["record"], user=request.user)
         obj.pk, obj.version = saved.pk, saved.version
 
-    @admin.action(description="Test the connection of the selected endpoints, from every running worker")
+    def has_test_permission(self, request: HttpRequest) -> bool:
+        return endpoint_testing.may_test(request.user)
+
+    @admin.action(
+        description="Test the connection of the selected endpoints, from every running worker", permissions=["test"]
+    )
     def test_connection(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
         """Each worker makes it as soon as it can; the endpoint's page shows what came of it."""
-        if not endpoint_testing.may_test(request.user):
-            self.message_user(request, "Your role may not test endpoints.", messages.ERROR)
-            return
         workers = [worker for worker in Worker.objects.all() if worker.alive]
         if not workers:
             self.message_user(request, "No worker is running, so nothing can be tested.", messages.WARNING)
@@ -218,11 +215,9 @@ class EndpointAdmin(ReadOnly):
             else:
                 self.message_user(request, f"{endpoint}: {'asked' if new else 'being tested'} from {worker}.")
 
-    @admin.action(description="Retire the selected endpoints")
+    @admin.action(description="Retire the selected endpoints", permissions=["add"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
-        if not access.may(request.user, access.REGISTER_ENDPOINT):
-            self.message_user(request, "Your role may not retire endpoints.", messages.ERROR)
-            return
+        access.require(request.user, access.REGISTER_ENDPOINT)
         hits = [registry.retire_endpoint(endpoint, user=request.user) for endpoint in queryset]
         self.message_user(request, f"{sum(hits)} retired; runs that used them keep their records.")
 

@@ -62,18 +62,19 @@ class TaskBundleAdmin(ReadOnly):
     def place(self, bundle: TaskBundle) -> str:
         return bundle.location
 
-    @admin.action(description="Approve the selected revisions")
+    def has_review_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.REVIEW_BUNDLE)
+
+    @admin.action(description="Approve the selected revisions", permissions=["review"])
     def review(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
         self._each(request, queryset, "reviewed", lambda one: reviewing.review(one, user=request.user))
 
-    @admin.action(description="Retire the selected revisions")
+    @admin.action(description="Retire the selected revisions", permissions=["review"])
     def retire(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
         self._each(request, queryset, "retired", lambda one: reviewing.retire(one, user=request.user))
 
     def _each(self, request: HttpRequest, queryset: QuerySet[TaskBundle], word: str, act: Any) -> None:
-        if not access.may(request.user, access.REVIEW_BUNDLE):
-            self.message_user(request, "Your role may not review bundles.", messages.ERROR)
-            return
+        access.require(request.user, access.REVIEW_BUNDLE)
         for bundle in queryset.order_by("name", "revision"):
             try:
                 act(bundle)

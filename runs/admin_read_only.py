@@ -7,6 +7,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from benchsite import words
+from runs import access
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -27,6 +28,13 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    # Who is offered an act on what is selected; the functions behind it ask again.
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.CANCEL)
+
+    def has_clean_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.CLEAN)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """A list is not filtered by what its reader is not shown: which rows remain would tell it, bit by bit."""

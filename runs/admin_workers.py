@@ -26,21 +26,22 @@ class WorkerAdmin(ReadOnly):
     def condition(self, worker: Worker) -> str:
         return condition(worker, timezone.now()).word
 
-    @admin.action(description="Declare the selected worker's host lost…")
+    def has_declare_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.DECLARE_HOST_LOST)
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.REMOVE_WORKER)
+
+    @admin.action(description="Declare the selected worker's host lost…", permissions=["declare"])
     def declare_lost(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        return self._led(request, queryset, "worker_lost", access.DECLARE_HOST_LOST, "declare a host lost")
+        return self._led(request, queryset, "worker_lost")
 
-    @admin.action(description="Remove the selected worker that never had a run…")
+    @admin.action(description="Remove the selected worker that never had a run…", permissions=["remove"])
     def remove(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        return self._led(request, queryset, "worker_remove", access.REMOVE_WORKER, "remove a worker")
+        return self._led(request, queryset, "worker_remove")
 
-    def _led(
-        self, request: HttpRequest, queryset: QuerySet[Worker], page: str, permission: str, act: str
-    ) -> HttpResponse | None:
+    def _led(self, request: HttpRequest, queryset: QuerySet[Worker], page: str) -> HttpResponse | None:
         """Lead to the page that says what follows; nothing is done here."""
-        if not access.may(request.user, permission):
-            self.message_user(request, f"Your role may not {act}.", messages.ERROR)
-            return None
         if queryset.count() != 1:
             self.message_user(request, "Choose one worker at a time: what follows is shown first.", messages.WARNING)
             return None

@@ -178,8 +178,28 @@ def test_a_record_leads_to_its_page_and_to_no_history_of_its_own(full: Site, mod
 
 def test_a_reviewer_cancels_nothing_in_the_admin(full: Site) -> None:
     client = signed_in(full, "reviewer")
-    assert "may not cancel" in action(client, "runs/run", "cancel", full.runs["running"].pk)
+    action(client, "runs/run", "cancel", full.runs["running"].pk)
     assert Run.objects.get(pk=full.runs["running"].pk).cancel_requested_at is None
+
+
+@pytest.mark.parametrize(
+    ("who", "offered"),
+    [
+        ("reviewer", {"review", "retire"}),
+        ("operator", {"cancel", "retry_cleanup", "test_connection"}),
+        ("admin", {"cancel", "retry_cleanup", "test_connection", "review", "retire", "declare_lost", "remove"}),
+    ],
+)
+def test_staff_are_offered_what_their_role_may_do(full: Site, who: str, offered: set[str]) -> None:
+    person = getattr(full, who)
+    person.is_staff = True
+    person.save()
+    client, found = signed_in(full, who), set[str]()
+    for name in ("run", "endpoint", "taskbundle", "worker"):
+        html = client.get(f"/admin/runs/{name}/").content.decode()
+        menu = html.split('<select name="action"')[1:]
+        found |= {value for part in menu for value in re.findall(r'value="(\w+)"', part.split("</select>")[0])}
+    assert found == offered
 
 
 ENDPOINT = {

@@ -45,3 +45,18 @@ def test_with_an_address_that_is_not_its_own_it_says_so(monkeypatch: pytest.Monk
     refused = command("scripted_endpoint", "--bind", "192.0.2.99", "--json")
     assert (refused.code, refused.json["code"]) == (2, "scripted.cannot_listen")
     assert "cannot listen on 192.0.2.99" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--bind", "localhost"], "scripted.cannot_listen"),
+        (["--bind", ""], "scripted.cannot_listen"),
+        (["--slow-seconds", "nan"], "input.bad"),
+        (["--slow-seconds=-5"], "input.bad"),
+    ],
+)
+def test_what_would_fail_only_later_is_refused(words: list[str], code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHSITE_SCRIPTED_KEY", "k")
+    refused = command("scripted_endpoint", *words, "--json")
+    assert (refused.code, refused.json["code"]) == (2, code)

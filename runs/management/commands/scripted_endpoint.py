@@ -20,6 +20,8 @@ KEY = "BENCHSITE_SCRIPTED_KEY"
 PORT = 8017
 SCHEMA = "benchsite.scripted-endpoint/v1"
 NO_KEY = "scripted.no_key"
+CANNOT_LISTEN = "scripted.cannot_listen"
+LONGEST_DELAY_S = 3600
 
 
 class Command(SiteCommand):
@@ -44,6 +46,7 @@ class Command(SiteCommand):
         return User(username=CLI_USER)  # nobody is asked: it needs no database
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
+        _check(options["bind"], options["slow_seconds"])
         with _server(options["bind"], options["port"], _key(), options["slow_seconds"]) as server:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             self._announce(server, options["bind"])
@@ -71,9 +74,20 @@ def _key() -> str:
     return key
 
 
+def _check(bind: str, slow_s: float) -> None:
+    """Refuse what would fail only later: a name where an address belongs, or a delay that is none."""
+    try:
+        ipaddress.ip_address(bind)
+    except ValueError as error:
+        raise BadInput(f"--bind {bind!r} is no address; give one such as 127.0.0.1.", code=CANNOT_LISTEN) from error
+    if not 0 <= slow_s <= LONGEST_DELAY_S:
+        raise BadInput(f"--slow-seconds is 0 to {LONGEST_DELAY_S}.")
+
+
 def _server(bind: str, port: int, key: str, slow_s: float) -> ScriptedServer:
     try:
         return ScriptedServer(bind, port, key, slow_s=slow_s)
     except (OSError, OverflowError) as error:
-        sentence = f"The scripted endpoint cannot listen on {bind} port {port}: {error}."
-        raise BadInput(sentence, code="scripted.cannot_listen") from error
+        why = str(error).rstrip(".")
+        sentence = f"The scripted endpoint cannot listen on {bind} port {port}: {why}."
+        raise BadInput(sentence, code=CANNOT_LISTEN) from error

@@ -168,6 +168,11 @@ def test_a_start_says_what_to_run_once(site: Site, words: list[str]) -> None:
     assert (result.code, result.json["code"]) == (2, "input.bad")
 
 
+def test_a_worker_that_nobody_knows_is_not_called_clean(site: Site) -> None:
+    result = command("recover", "--worker", "lokal", "--json")
+    assert (result.code, result.json["code"]) == (2, "input.unknown_worker") and "local" in result.err
+
+
 def test_a_short_id_that_several_runs_have_is_refused_and_a_longer_one_is_not(db: None) -> None:
     first, second = run_row(), run_row()
     twins = ["0f3a9c21" + "0" * 24, "0f3a9c21" + "1" * 24]

@@ -11,6 +11,7 @@ from evidence.results import RunFacts, read_run
 from evidence.trial_result import trial_document
 from evidence.verdict import SuiteVerdict, Verdict, suite_verdict
 from runs.management.output import Exit, SiteCommand
+from runs.management.run_words import coverage
 from runs.refusals import BadInput
 
 SCHEMA = "benchsite.classification/v1"
@@ -49,7 +50,8 @@ class Command(SiteCommand):
             for trial, result in zip(facts.trials, results, strict=True)
         ]
         self.output.table(("trial", "task", "result", "code", "why"), rows)
-        self.output.line(f"{suite.verdict}: {suite.sentence} {suite.counts.sentence}")
+        counts = {name: getattr(suite.counts, name) for name in type(suite.counts).__dataclass_fields__}
+        self.output.line(f"{suite.verdict}: {suite.sentence} {coverage(counts)}")
         checks = [check for check in facts.checks if not check.ok]
         self.output.json(
             SCHEMA,
@@ -58,7 +60,7 @@ class Command(SiteCommand):
                 "spec_sha256": facts.spec_sha256,
                 "verdict": suite.verdict.value,
                 "sentence": suite.sentence,
-                "counts": {name: getattr(suite.counts, name) for name in type(suite.counts).__dataclass_fields__},
+                "counts": counts,
                 "failed_checks": [{"name": check.name, "code": check.code} for check in checks],
                 "trials": [trial_document(trial, each) for trial, each in zip(facts.trials, results, strict=True)],
             },

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access
+from runs import access, registry
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.refusals import Refusal
@@ -24,6 +24,8 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.CLEAN)
+        if options["worker"] != settings.WORKER_NAME:
+            registry.find_worker(options["worker"])  # a slip would look for nothing and call it clean
         from runs.engine.recovery import RecoveryBusy, recover  # only workers import the engine
 
         try:

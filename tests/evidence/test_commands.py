@@ -15,8 +15,15 @@ from tests.evidence.rows import run_of
 from tests.evidence.variants import Change, cancel, cancelled_in_agent, interrupted_in_agent, reward
 
 
-def called(*arguments: str) -> tuple[int, str]:
-    out = StringIO()
+class Terminal(StringIO):
+    """What a command takes for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def called(*arguments: str, out: StringIO | None = None) -> tuple[int, str]:
+    out = StringIO() if out is None else out
     try:
         call_command(*arguments, stdout=out, stderr=out)
     except SystemExit as stop:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from benchsite import words
 from evidence.ingest import ingest
 from evidence.models import Artifact
 from runs.models import AuditEntry, Run
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
-from tests.evidence.test_commands import called
+from tests.evidence.test_commands import Terminal, called
 from tests.runs.rows import person, run_row
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +69,17 @@ def test_in_a_pipe_a_file_is_one_inert_line(run: Run) -> None:
     lines = printed.splitlines()
     assert len(lines) == Artifact.objects.filter(run=run).count()
     assert all(len(line.split("\t")) == 8 for line in lines) and "\x1b" not in printed
+
+
+def test_on_a_terminal_a_file_is_two_lines_and_its_id_can_be_copied(run: Run) -> None:
+    _, printed = called("evidence", run.key, out=Terminal())
+    lines = printed.splitlines()
+    row = artifact(run)
+    assert len(lines) == 2 * Artifact.objects.filter(run=run).count() and "\x1b" not in printed
+    place = lines.index(ANSWER)
+    assert lines[place + 1] == f"  {row.key}  {words.size(row.size)}, stored, private, agent_log"
+    assert lines[lines.index("trials/1/kept/agent/link") + 1] == "  refused: not a plain file, agent_log"
+    assert max(map(len, lines[1::2])) <= 80
 
 
 def test_a_run_without_evidence_says_so() -> None:

@@ -19,7 +19,7 @@ from runs.refusals import BadInput
 SCHEMA = "benchsite.evidence/v1"
 FILE_SCHEMA = "benchsite.evidence-file/v1"
 STDOUT = "-"
-_HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path")
+_HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path", "sha256")
 
 
 class Command(SiteCommand):
@@ -47,13 +47,21 @@ class Command(SiteCommand):
 
     def _list(self, user: User, run: Run) -> Exit:
         files = list(artifacts_for(user, run).order_by("trial", "path"))
-        with_hash = not self.output.on_terminal  # where lines may be as long as they like
-        headings = (*_HEADINGS, "sha256") if with_hash else _HEADINGS
-        self.output.table(headings, [[*_row(file), file.sha256 or "-"][: len(headings)] for file in files])
+        if self.output.on_terminal:
+            for file in files:
+                self._tell(file)
+        else:  # where lines may be as long as they like
+            self.output.table(_HEADINGS, [_row(file) for file in files])
         if not files:
             self.output.line("nothing is registered" if run.terminal else "nothing is registered before the run ends")
         self.output.json(SCHEMA, {"run": run.key, "files": [file_json(file) for file in files]})
         return Exit.DONE
+
+    def _tell(self, file: Artifact) -> None:
+        """Two lines, which fit into 80 columns but for a path that does not: the id can be copied for --get."""
+        key, _trial, kind, size, privacy, state, path, _sha256 = _row(file)
+        self.output.line(str(path))
+        self.output.line(f"  {key}  {size}, {state}, {privacy}, {kind}" if file.readable else f"  {state}, {kind}")
 
     def _get(self, user: User, file: Artifact, target: str) -> Exit:
         if target == STDOUT:
@@ -91,6 +99,7 @@ def _row(file: Artifact) -> list[object]:
     state = file.get_state_display().lower()
     return [
         file.key if file.readable else "-", file.trial or "run", file.kind, size, _privacy(file), state, file.path,
+        file.sha256 or "-",
     ]  # fmt: skip
 
 

@@ -21,14 +21,14 @@ _AROUND = (Stage.PREFLIGHT, Stage.GATEWAY, Stage.PROBE, Stage.INGEST, Stage.CLEA
 class Totals:
     """Sums over those trials that have a number; ``started`` trials could have one. None where none has."""
 
-    started: int
-    steps: int | None
-    steps_of: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    tokens_of: int
-    cost_usd: Decimal | None
-    cost_of: int
+    started: int = 0
+    steps: int | None = None
+    steps_of: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    tokens_of: int = 0
+    cost_usd: Decimal | None = None
+    cost_of: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ The page asks for all of them at once; that of an ended run asks no more, unless
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from django.db.models import Case, Count, Q, QuerySet, Sum, TextField, Value, When, prefetch_related_objects
@@ -16,7 +17,19 @@ from django.utils import timezone
 
 from benchsite import words
 from runs import access, lines, svg
-from runs.models import ACTIVE_STATES, OVER, AuditEntry, AuditKind, Bucket, LogLine, Run, RunState, Stage, Trial
+from runs.models import (
+    ACTIVE_STATES,
+    OVER,
+    AuditEntry,
+    AuditKind,
+    Bucket,
+    LogLine,
+    Run,
+    RunState,
+    Stage,
+    StageMark,
+    Trial,
+)
 from runs.presenting import banner as banners
 from runs.presenting import counts as sums
 from runs.presenting import log as logs
@@ -192,24 +205,40 @@ def _trials(shown: Shown) -> dict[str, Any]:
 
 def _entered(run: Run) -> list[tuple[str, datetime]]:
     """The run's stages and when each began; of its trials the first alone, where what lay before them ends."""
-    marks = run.stage_marks.exclude(stage=Stage.TRIAL, trial__gt=1).order_by("id")
-    return list(marks.values_list("stage", "at"))
+    return list(_marks().filter(run=run))
 
 
 def _totals(run: Run) -> Totals:
     """Sums over all trials of the run, whatever the window."""
-    found = run.trials.aggregate(
-        started=Count("started_at"),
-        steps_of=Count("steps"),
-        tokens_of=Count("pk", filter=Q(prompt_tokens__isnull=False) | Q(completion_tokens__isnull=False)),
-        cost_of=Count("pk", filter=Q(cost_usd__gt=0)),
-        # a sum takes its column's name, so it comes after whatever else looks at the column
-        steps=Sum("steps"),
-        prompt_tokens=Sum("prompt_tokens"),
-        completion_tokens=Sum("completion_tokens"),
-        cost_usd=Sum("cost_usd"),
+    found = _sums().filter(run=run)
+    return Totals(**found[0]) if found else Totals()
+
+
+@cache
+def _marks() -> "QuerySet[StageMark, tuple[str, datetime]]":
+    """Put together once, like ``_sums``: every page of a run asks it, and putting it together takes longer."""
+    return StageMark.objects.exclude(stage=Stage.TRIAL, trial__gt=1).order_by("id").values_list("stage", "at")
+
+
+@cache
+def _sums() -> Any:
+    summed = (
+        Trial.objects.order_by()
+        .values("run")
+        .annotate(
+            started=Count("started_at"),
+            steps_of=Count("steps"),
+            tokens_of=Count("pk", filter=Q(prompt_tokens__isnull=False) | Q(completion_tokens__isnull=False)),
+            cost_of=Count("pk", filter=Q(cost_usd__gt=0)),
+            # a sum takes its column's name, so it comes after whatever else looks at the column
+            steps=Sum("steps"),
+            prompt_tokens=Sum("prompt_tokens"),
+            completion_tokens=Sum("completion_tokens"),
+            cost_usd=Sum("cost_usd"),
+        )
     )
-    return Totals(**found)
+    names = [field.name for field in fields(Totals)]
+    return summed.values(*names)
 
 
 def _window(run: Run, first: int) -> "QuerySet[Trial]":

@@ -7,9 +7,7 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from runs.models import OwnedResource
-
-GONE = ("removed", "absent")
+from runs.models import GONE, OwnedResource
 
 
 class _Known(admin.SimpleListFilter):

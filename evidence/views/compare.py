@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite import words
+from benchsite.windows import first_of_window
 from evidence.codes import CODES
 from evidence.comparison import Attempt, Change, Comparison, Pair, compare
 from runs import access
@@ -65,14 +66,15 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     show = request.GET.get("show", "changed")
     chosen = found.chosen(show)
     differences, fields = _spec_differences(baseline, candidate)
-    first = _first_row(request, len(chosen))
+    first = first_of_window(request.GET.get("from", ""), size=_ROWS, rows=len(chosen))
+    last = first + _ROWS - 1
     context = {
         "baseline": run_row(baseline),
         "candidate": run_row(candidate),
-        "rows": [_row(pair) for pair in chosen[first : first + _ROWS]],
-        "shown": f"{first + 1:,} to {min(first + _ROWS, len(chosen)):,} of {len(chosen):,}",
-        "earlier": first - _ROWS + 1 if first else 0,
-        "later": first + _ROWS + 1 if first + _ROWS < len(chosen) else 0,
+        "rows": [_row(pair) for pair in chosen[first - 1 : last]],
+        "shown": f"{first:,} to {min(last, len(chosen)):,} of {len(chosen):,}",
+        "earlier": first - _ROWS if first > 1 else 0,
+        "later": last + 1 if last < len(chosen) else 0,
         "show": show,
         "tabs": _tabs(found, show),
         "none": _NONE.get(show, _NONE["changed"]),
@@ -86,13 +88,6 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         "query": f"baseline={baseline.key}&candidate={candidate.key}",
     }
     return render(request, "evidence/compare.html", context)
-
-
-def _first_row(request: HttpRequest, rows: int) -> int:
-    """The index of the first row of the window that ``?from=`` (from 1) asks for; windows lie at 1, 201, 401 …"""
-    asked = request.GET.get("from", "")
-    wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
-    return (min(max(wanted, 1), max(rows, 1)) - 1) // _ROWS * _ROWS
 
 
 def _run(request: HttpRequest, name: str) -> Run | None:

@@ -4,7 +4,7 @@ from runs.models.audit import AuditEntry, AuditKind
 from runs.models.documents import BundleStatus, Endpoint, Profile, TaskBundle
 from runs.models.endpoint_tests import ConnectionOutcome, ConnectionState, EndpointTest
 from runs.models.previews import Preview
-from runs.models.resources import LogLine, OwnedResource, StageMark
+from runs.models.resources import GONE, LogLine, OwnedResource, StageMark
 from runs.models.runs import Run
 from runs.models.states import (
     ACTIVE_STATES,
@@ -25,6 +25,7 @@ from runs.models.workers import HarnessLock, ImageLock, Worker
 __all__ = [
     "ACTIVE_STATES",
     "EVALUATED",
+    "GONE",
     "LEGAL_ENDINGS",
     "OVER",
     "STATE_OF_STAGE",

@@ -8,6 +8,7 @@ from runs.models.states import Stage
 LOG_TEXT_LIMIT = 4096
 LOG_LINES_KEPT = 1000
 LOG_BYTES_KEPT = 1024 * 1024
+GONE = ("removed", "absent")  # outcomes of what exists no more (runs.ownership_document.Outcome)
 
 
 class OwnedResource(models.Model):
@@ -35,7 +36,7 @@ class OwnedResource(models.Model):
     @property
     def left(self) -> bool:
         """Whether it may still exist: anything but removed or absent."""
-        return self.outcome not in ("removed", "absent")
+        return self.outcome not in GONE
 
 
 class LogLine(models.Model):

@@ -16,7 +16,6 @@ _REASONS = {
     "": "Not tried yet.",
 }
 _STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "unfinished", Cleanup.DECLARED: "declared"}
-_GONE = ("removed", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def in_words(panel: Owned) -> str:
 def _thing(row: "OwnedResource", *, final: bool, private: bool) -> Thing:
     name = "Network" if row.kind == "network" or row.role == "network" else row.role.capitalize()
     trial = f", trial {row.trial}" if row.trial else ""
-    reason = _REASONS.get(row.outcome, "It may still exist.") if row.outcome not in _GONE and final else ""
+    reason = _REASONS.get(row.outcome, "It may still exist.") if row.left and final else ""
     if private and row.detail:
         reason = f"{reason} {words.visible(row.detail)}".strip()
     return Thing(

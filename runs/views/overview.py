@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from benchsite import words
 from runs import access, svg
-from runs.models import ACTIVE_STATES, BundleStatus, Cleanup, Run, RunState, TaskBundle, Verdict, Worker
+from runs.models import ACTIVE_STATES, GONE, BundleStatus, Cleanup, Run, RunState, TaskBundle, Verdict, Worker
 from runs.presenting import attention, marks, models_table, run_head, specs
 from runs.presenting.banner import counts_of
 from runs.presenting.run_rows import run_row
@@ -113,7 +113,7 @@ def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]
     unclean = (
         Run.objects.filter(cleanup=Cleanup.FAILED)
         .select_related("worker")
-        .annotate(left=Count("resources", filter=~Q(resources__outcome__in=["removed", "absent"])))
+        .annotate(left=Count("resources", filter=~Q(resources__outcome__in=GONE)))
         .only("id", "cleanup_attempts", "worker__name", "created_at")
     )
     found = list(unclean[:_NOTES])

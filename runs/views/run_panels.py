@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchsite import words
+from benchsite.windows import first_of_window
 from runs import access, lines, svg
 from runs.models import (
     ACTIVE_STATES,
@@ -71,7 +72,8 @@ def acts(run: Run) -> list[AuditEntry]:
 def live(request: HttpRequest, run: Run, last: list[AuditEntry]) -> Live:
     """All parts of the page of ``run`` for this reader; ``last`` are its last acts."""
     prefetch_related_objects([run], "resources")  # two parts show them
-    first, retried = _first_trial(request, run), _retry_asked_at(run, last)
+    first = first_of_window(request.GET.get("from", ""), size=TRIALS_SHOWN, rows=run.count_requested)
+    retried = _retry_asked_at(run, last)
     shown = Shown(request, run, last, first, list(_window(run, first)))
     always = {"run": run, "run_key": run.key, "worker": run.worker.name, "retried": retried}
     parts = tuple(
@@ -246,14 +248,6 @@ def _window(run: Run, first: int) -> "QuerySet[Trial]":
     found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result").order_by("ordinal")
     of_errors = Case(When(bucket=Bucket.ERROR, then="result"), default=Value(""), output_field=TextField())
     return found.annotate(error_result=of_errors)
-
-
-def _first_trial(request: HttpRequest, run: Run) -> int:
-    """The first ordinal of the window that ``?from=`` asks for; windows lie at 1, 51, 101 …"""
-    asked = request.GET.get("from", "")
-    wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
-    last = max(run.count_requested, 1)
-    return (min(max(wanted, 1), last) - 1) // TRIALS_SHOWN * TRIALS_SHOWN + 1
 
 
 def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:

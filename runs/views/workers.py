@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from benchsite import words
 from runs import access, hosts, svg, worker_removal
-from runs.models import ACTIVE_STATES, Run, RunState, Worker
+from runs.models import ACTIVE_STATES, GONE, Run, RunState, Worker
 from runs.presenting.host_lost import ending, lost_host
 from runs.presenting.run_rows import run_row
 from runs.presenting.workers import condition, worker_page, worker_row
@@ -123,7 +123,7 @@ def _declarable(worker: Worker) -> bool:
 
 def _with_left(worker: Worker) -> list[Run]:
     """The runs that would end, each with ``left``: how many of its things were not seen removed."""
-    gone = Q(resources__outcome__in=["removed", "absent"])
+    gone = Q(resources__outcome__in=GONE)
     keys = [run.pk for run in hosts.active_runs(worker)]
     found = Run.objects.filter(pk__in=keys).select_related("profile", "endpoint")
     return list(found.annotate(left=Count("resources", filter=~gone)).order_by("created_at"))

@@ -106,6 +106,14 @@ def handed_over(api: Any, folder: AssetFolder) -> list[str]:
     return [image["Id"] for image in api.images(filters={"label": f"{LABEL_IMPORT}={label}"}, all=True)]
 
 
+def import_killed_at(step: str, root: Path, folder: AssetFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hand over another root than before, and end where ``step`` would begin."""
+    (root / "content").write_text("another root")
+    with monkeypatch.context() as killing, pytest.raises(Killed):
+        killing.setattr(importing, step, killed)
+        import_image(RECIPE, root, NOTHING_IN_IT, folder)
+
+
 @pytest.mark.usefixtures("images")
 def test_an_image_is_locked_and_leaves_no_note(api: Any, folder: AssetFolder, root: Path) -> None:
     image = import_image(RECIPE, root, NOTHING_IN_IT, folder)
@@ -119,10 +127,7 @@ def test_an_image_that_was_never_locked_is_removed_by_the_next_prepare(
     api: Any, folder: AssetFolder, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = import_image(RECIPE, root, NOTHING_IN_IT, folder)
-    (root / "content").write_text("another root")
-    with monkeypatch.context() as killing, pytest.raises(Killed):
-        killing.setattr(importing, "write_images", killed)
-        import_image(RECIPE, root, NOTHING_IN_IT, folder)
+    import_killed_at("write_images", root, folder, monkeypatch)
     (left,) = handed_over(api, folder)
     assert forget_unfinished(folder) == [left]
     assert (is_there(api, left), is_there(api, kept.id)) == (False, True)
@@ -134,10 +139,7 @@ def test_an_image_that_was_replaced_is_removed_by_the_next_prepare(
 ) -> None:
     """Killed after the lock was written and before the older one was removed."""
     older = import_image(RECIPE, root, NOTHING_IN_IT, folder)
-    (root / "content").write_text("another root")
-    with monkeypatch.context() as killing, pytest.raises(Killed):
-        killing.setattr(importing, "forget_unfinished", killed)
-        import_image(RECIPE, root, NOTHING_IN_IT, folder)
+    import_killed_at("forget_unfinished", root, folder, monkeypatch)
     newer = read_images(folder.image_lock)["gateway"]
     assert is_there(api, older.id)
     assert forget_unfinished(folder) == [older.id]
@@ -149,9 +151,7 @@ def test_a_hand_over_that_never_reached_the_engine_removes_nothing(
     api: Any, folder: AssetFolder, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = import_image(RECIPE, root, NOTHING_IN_IT, folder)
-    with monkeypatch.context() as killing, pytest.raises(Killed):
-        killing.setattr(importing, "_import", killed)
-        import_image(RECIPE, root, NOTHING_IN_IT, folder)
+    import_killed_at("_import", root, folder, monkeypatch)
     assert forget_unfinished(folder) == []
     assert is_there(api, kept.id)
 
@@ -160,9 +160,7 @@ def test_a_hand_over_that_never_reached_the_engine_removes_nothing(
 def test_prepare_begins_with_what_the_last_one_left(
     api: Any, folder: AssetFolder, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as killing, pytest.raises(Killed):
-        killing.setattr(importing, "write_images", killed)
-        import_image(RECIPE, root, NOTHING_IN_IT, folder)
+    import_killed_at("write_images", root, folder, monkeypatch)
     (left,) = handed_over(api, folder)
     told: list[str] = []
     with pytest.raises(AssetError, match="--offline"):

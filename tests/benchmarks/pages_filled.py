@@ -31,7 +31,7 @@ def main() -> None:
 def _fill() -> None:
     from django.db import connection
 
-    from runs.models import Run, Trial
+    from runs.models import Run
     from tests.pages import factories
 
     site = factories.site()
@@ -55,15 +55,7 @@ def _fill() -> None:
                 "from runs_run t, generate_series(1, %s) g where t.id = %s",
                 [RUNS * share // 10 - 1, site.runs[kind].pk],
             )
-        columns = [field.column for field in Trial._meta.local_concrete_fields if field.column != "id"]
-        changed = {"run_id": "r.id", "ordinal": "g", "task_name": "'task-' || g"}
-        values = ", ".join(changed.get(column, f't."{column}"') for column in columns)
-        cursor.execute(
-            f"insert into runs_trial ({', '.join(columns)}) select {values} "
-            "from runs_run r, generate_series(1, %s) g, runs_trial t "
-            "where t.id = (select min(id) from runs_trial) and r.count_requested = %s",
-            [TRIALS, TRIALS],
-        )
+        _add_trials(cursor, TRIALS)
         _fill_one_with_many_trials(cursor, site.runs["passed"].pk)
         cursor.execute(
             "insert into runs_ownedresource (run_id, nonce, kind, role, trial, resource_id, stage, outcome, detail, "
@@ -81,9 +73,24 @@ def _fill() -> None:
         print(f"{cursor.fetchone()[0]:,} trials", file=sys.stderr)
 
 
+def _add_trials(cursor: Any, count: int) -> None:
+    """Give every run of ``count`` trials its trials, each like the first one that there is."""
+    from runs.models import Trial
+
+    columns = [field.column for field in Trial._meta.local_concrete_fields if field.column != "id"]
+    changed = {"run_id": "r.id", "ordinal": "g", "task_name": "'task-' || g"}
+    values = ", ".join(changed.get(column, f't."{column}"') for column in columns)
+    cursor.execute(
+        f"insert into runs_trial ({', '.join(columns)}) select {values} "
+        "from runs_run r, generate_series(1, %s) g, runs_trial t "
+        "where t.id = (select min(id) from runs_trial) and r.count_requested = %s",
+        [count, count],
+    )
+
+
 def _fill_one_with_many_trials(cursor: Any, like: object) -> None:
     """One run of ``MANY_TRIALS`` trials, beside those of a hundred."""
-    from runs.models import Run, Trial
+    from runs.models import Run
 
     changed = {"id": "gen_random_uuid()", "count_requested": "%s", "count_evaluated": "%s", "count_passed": "%s"}
     columns = [field.column for field in Run._meta.local_concrete_fields]
@@ -92,15 +99,7 @@ def _fill_one_with_many_trials(cursor: Any, like: object) -> None:
         f"insert into runs_run ({', '.join(columns)}) select {values} from runs_run where id = %s",
         [MANY_TRIALS] * 3 + [like],
     )
-    columns = [field.column for field in Trial._meta.local_concrete_fields if field.column != "id"]
-    changed = {"run_id": "r.id", "ordinal": "g", "task_name": "'task-' || g"}
-    values = ", ".join(changed.get(column, f't."{column}"') for column in columns)
-    cursor.execute(
-        f"insert into runs_trial ({', '.join(columns)}) select {values} "
-        "from runs_run r, generate_series(1, %s) g, runs_trial t "
-        "where t.id = (select min(id) from runs_trial) and r.count_requested = %s",
-        [MANY_TRIALS, MANY_TRIALS],
-    )
+    _add_trials(cursor, MANY_TRIALS)
 
 
 def _time_pages() -> dict[str, dict[str, float]]:

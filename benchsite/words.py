@@ -118,11 +118,12 @@ def visible(text: str) -> str:
     Escape sequences, NUL and bidirectional overrides could otherwise hide or reorder what is read, and selectors carry
     words that only a model reads. Line feeds and tabs stay.
     """
-    if text.isascii() and text.isprintable():
+    if _PLAIN.fullmatch(text):
         return text
     return "".join(map(_shown, text, f" {text}"))
 
 
+_PLAIN = re.compile("[\n\t -~]*")  # most texts are long and of nothing else: they are not looked at sign by sign
 # Printable by their category, and yet nothing is seen of them: joiners, fillers, selectors of variants.
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

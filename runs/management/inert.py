@@ -11,7 +11,6 @@ from benchsite import words
 MAX_TEXT = 300
 CUT = " (cut)"
 _PLAIN_ASCII = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.,:;=+()%/")
-_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")  # letters by their category, yet nothing is seen
 # What would become a link although every character of it is harmless.
 _LINK_STARTS = re.compile(r"//|(?i:www)\.|(?i:gh)-(?=\d)")
 
@@ -40,7 +39,7 @@ def inert_markup(text: str, *, limit: int = MAX_TEXT) -> str:
 def _is_plain(character: str) -> bool:
     if character.isascii():
         return character in _PLAIN_ASCII
-    return unicodedata.category(character)[0] in "LN" and character not in _BLANK_LETTERS
+    return unicodedata.category(character)[0] in "LN" and not words.is_unseen(character, " ")
 
 
 def _broken(found: re.Match[str]) -> str:

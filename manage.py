@@ -7,7 +7,7 @@ if sys.version_info < (3, 12):  # noqa: UP036 - a person may start it with an ol
     sys.stderr.write("benchsite needs Python 3.12 or newer; run script/test or script/demo, which find one.\n")
     sys.exit(3)  # Exit.BLOCKED: something is missing
 
-from benchsite.commandline import main
+from benchsite.lib.commandline import main
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,5 @@
 """`python -m benchsite`: the same command line, where it is installed."""
 
-from benchsite.commandline import main
+from benchsite.lib.commandline import main
 
 main()

@@ -7,4 +7,4 @@ class BenchsiteConfig(AppConfig):
     name = "benchsite"
 
     def ready(self) -> None:
-        from benchsite import checks  # noqa: F401 - registers itself
+        from benchsite import system_checks  # noqa: F401 - registers itself

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from benchsite.bounded import Question, Unanswered
+from benchsite.lib.bounded import Question, Unanswered
 from runs.models import Worker
 from runs.models.workers import STALE_AFTER
 

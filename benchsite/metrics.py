@@ -29,12 +29,12 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from benchsite import __version__
-from benchsite.bounded import Unanswered
-from benchsite.client_address import is_direct_loopback
+from benchsite.accounts.client_address import is_direct_loopback
 from benchsite.health import DISK, REDIS, count_workers
+from benchsite.lib.bounded import Unanswered
 from evidence.models import Artifact
-from runs import access
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, StageMark
+from runs.services import access
 
 WINDOW = timedelta(hours=24)
 WINDOW_RUNS = 200

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from runs import access
+from runs.services import access
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")

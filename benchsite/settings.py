@@ -1,4 +1,4 @@
-"""Django settings. Every value that differs between sites is read by ``benchsite.environ``."""
+"""Django settings. Every value that differs between sites is read by ``benchsite.lib.environ``."""
 
 import secrets
 import socket
@@ -7,7 +7,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
-from benchsite import environ, logs
+from benchsite.lib import environ, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # In a checkout everything stays in it; an installed product writes nothing beside its own code.
@@ -110,14 +110,14 @@ REDIS_SOCKET = DATA / "redis" / "redis.sock"
 RQ_QUEUES = {"default": {"URL": environ.queue("REDIS_URL", socket=REDIS_SOCKET), "DEFAULT_TIMEOUT": 2700}}
 RQ_SHOW_ADMIN_LINK = False  # its dashboard can requeue jobs and shows raw exceptions
 
-AUTHENTICATION_BACKENDS = ["runs.signing_in.Backend"]
+AUTHENTICATION_BACKENDS = ["benchsite.accounts.backend.Backend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-CSRF_FAILURE_VIEW = "benchsite.views.csrf_failure"
+CSRF_FAILURE_VIEW = "benchsite.error_pages.csrf_failure"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
@@ -165,6 +165,8 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else
 WORKER_NAME = environ.host_name("BENCHSITE_WORKER", "local")
 WORKER_HOST = environ.text("BENCHSITE_HOST", socket.gethostname())
 # Days after a run's end; 0 keeps private evidence for ever. Only `manage.py expire` removes anything.
+# Who judges a run that ended: the engine asks it by this name, since evidence builds upon the engine.
+RUN_JUDGE = "evidence.register.judging.RegisterJudge"
 RETENTION_DAYS = environ.integer("BENCHSITE_RETENTION_DAYS", 0, minimum=0, maximum=36_500)
 SELF_REVIEW = environ.flag("BENCHSITE_SELF_REVIEW", False)  # may a reviewer approve their own revision?
 DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, maximum=120)

@@ -5,12 +5,12 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
-from benchsite import views
+from benchsite.accounts import views
+from benchsite.accounts.one_time_login import one_time_login
+from benchsite.accounts.password_forms import StaffSignInForm
 from benchsite.health import healthz
 from benchsite.metrics import metrics
-from benchsite.one_time_login import one_time_login
-from benchsite.password_forms import StaffSignInForm
-from runs.views.overview import overview
+from runs.web.views.overview import overview
 
 admin.site.login_form = StaffSignInForm
 
@@ -24,14 +24,14 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/", views.account, name="account"),
     path("account/appearance/", views.appearance, name="appearance"),
     path("account/password/", views.ChangePassword.as_view(), name="password_change"),
-    path("", include("evidence.urls")),
-    path("", include("runs.urls")),
+    path("", include("evidence.web.urls")),
+    path("", include("runs.web.urls")),
     # One page changes a password, under one bound; the admin's own page for it leads there.
     path("admin/password_change/", RedirectView.as_view(pattern_name="password_change")),
     path("admin/", admin.site.urls),
 ]
 
-handler400 = "benchsite.views.bad_request"
-handler403 = "benchsite.views.forbidden"
-handler404 = "benchsite.views.not_found"
-handler500 = "benchsite.views.server_error"
+handler400 = "benchsite.error_pages.bad_request"
+handler403 = "benchsite.error_pages.forbidden"
+handler404 = "benchsite.error_pages.not_found"
+handler500 = "benchsite.error_pages.server_error"

@@ -5,11 +5,11 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 
-from evidence.kinds import TITLES
 from evidence.models import Artifact
-from runs import access
-from runs.admin_filters import known
-from runs.admin_read_only import ReadOnly
+from evidence.register.kinds import TITLES
+from runs.admin.filters import known
+from runs.admin.read_only import ReadOnly
+from runs.services import access
 
 
 @admin.register(Artifact)

@@ -9,9 +9,10 @@ class RunsConfig(AppConfig):
     verbose_name = "Runs"
 
     def ready(self) -> None:
-        from runs import access, guards
+        from runs.models import triggers
+        from runs.services import access
 
         # Roles need permissions that Django makes after migrating, and SQLite loses triggers whenever a
         # migration rebuilds a table; both are therefore set up here and not inside one migration.
-        post_migrate.connect(guards.install, sender=self, dispatch_uid="runs.guards")
+        post_migrate.connect(triggers.install, sender=self, dispatch_uid="runs.models.triggers")
         post_migrate.connect(access.set_up_roles, sender=self, dispatch_uid="runs.roles")

@@ -5,11 +5,11 @@ import os
 
 from django.conf import settings
 
-from runs import lifecycle
-from runs.lifecycle import Failure, HostBusy
+from benchsite.lib.database_retry import be_patient
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
 from runs.ownership import process_identity
-from runs.patience import be_patient
+from runs.services import lifecycle
+from runs.services.lifecycle import Failure, HostBusy
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +56,14 @@ def _end_unexecuted(run_id: str, error: Exception) -> None:
 
 def clean_up(run_id: str) -> None:
     """Try again to clean up after run ``run_id``, which has ended; executes nothing."""
-    from runs.engine.recovery import retry_cleanup  # only workers import the engine
+    from runs.engine.ending.recovery import retry_cleanup  # only workers import the engine
 
     retry_cleanup(run_id)
 
 
 def test_endpoint(test_id: str) -> None:
     """Make the connection test ``test_id`` (32 hex characters) if it still waits; exit quietly otherwise."""
-    from runs.engine.connection import make_test  # only workers import the engine
+    from runs.engine.network.endpoint_test import make_test  # only workers import the engine
 
     be_patient()
     make_test(test_id)

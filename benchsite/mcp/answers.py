@@ -6,13 +6,13 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from mcp_types import CallToolResult, TextContent
 
-from benchsite import words
-from evidence.giving import NotInStorage
-from evidence.store import HashDiffers, StorageFails
-from runs.documents.problems import DocumentError
-from runs.lifecycle import IllegalMove
+from benchsite.lib import words
+from benchsite.lib.problems import DocumentError
+from evidence.register.store import HashDiffers, StorageFails
+from evidence.register.streaming import NotInStorage
 from runs.management.output import Exit, exit_of_error
-from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal
+from runs.services.lifecycle import IllegalMove
+from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal
 
 ERROR_SCHEMA = "benchsite.error/v1"
 NOTICE = (

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from runs.documents.closed import Closed, custom, validate
-from runs.documents.problems import DocumentError, Problem
+from benchsite.lib.closed import Closed, custom, validate
+from benchsite.lib.problems import DocumentError, Problem
 from runs.management.choosing import PROFILE
-from runs.refusals import MAX_DIGITS, WHOLE_WANTED, NotWhole
+from runs.services.refusals import MAX_DIGITS, WHOLE_WANTED, NotWhole
 
 MAX_RUNS = 50
 MAX_LINES = 200

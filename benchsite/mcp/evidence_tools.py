@@ -8,12 +8,12 @@ from mcp_types import CallToolResult
 
 from benchsite.mcp.answers import NOTICE, answer
 from benchsite.mcp.arguments import EvidenceListArguments, EvidenceReadArguments
-from evidence.giving import artifact_for, artifacts_for, give_part
-from evidence.kinds import TITLES
 from evidence.models import Artifact
-from runs import access
+from evidence.register.kinds import TITLES
+from evidence.register.streaming import artifact_for, artifacts_for, give_part
 from runs.management.output import run_by_key
-from runs.refusals import BadInput
+from runs.services import access
+from runs.services.refusals import BadInput
 
 
 class BeyondEnd(BadInput):

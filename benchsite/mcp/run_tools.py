@@ -15,14 +15,14 @@ from benchsite.mcp.arguments import (
     StartArguments,
     StatusArguments,
 )
-from runs import access, lifecycle, registry, starting
-from runs.cleaning import request_cleanup
 from runs.management.commands.preview import preview_json
 from runs.management.output import run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import LogLine, Run
-from runs.preview import Choice, make_preview
-from runs.runlog import read_log
+from runs.services import access, lifecycle, registry, starting
+from runs.services.cleaning import request_cleanup
+from runs.services.previewing import Choice, make_preview
+from runs.services.runlog import read_log
 
 
 def preview(user: User, given: PreviewArguments) -> CallToolResult:

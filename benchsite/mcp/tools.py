@@ -11,10 +11,10 @@ from django.db import DatabaseError, InterfaceError, close_old_connections
 from mcp_types import CallToolResult, ToolAnnotations
 from mcp_types import Tool as Listed
 
-from benchsite import logs
+from benchsite.lib import logs
+from benchsite.lib.closed import Closed
 from benchsite.mcp import arguments, evidence_tools, run_tools
 from benchsite.mcp.answers import REFUSED, failure, refusal
-from runs.documents.closed import Closed
 from runs.management.output import Exit
 
 log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ from django.template.context import RequestContext
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from evidence import reading
 from evidence.models import Artifact
-from evidence.rows import file_row
-from evidence.trajectory_page import StepView, step_view
-from evidence.views.listing import totals
-from runs import access
+from evidence.register import reading
+from evidence.web.listing import totals
+from evidence.web.rows import file_row
+from evidence.web.trajectory_page import StepView, step_view
 from runs.models import Run, Trial
+from runs.services import access
 
 register = template.Library()
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from runs.documents.canonical import Json, JsonObject, as_object
-from runs.documents.closed import Closed, form
-from runs.documents.problems import Problem
+from benchsite.lib.canonical import Json, JsonObject, as_object
+from benchsite.lib.closed import Closed, form
+from benchsite.lib.problems import Problem
 
 MIB = 1024 * 1024
 # What a container needs beside its writable paths, which count as memory.

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from runs.documents.canonical import Json, walk
-from runs.documents.problems import Problem, path_of
+from benchsite.lib.canonical import Json, walk
+from benchsite.lib.problems import Problem, path_of
 
 _SHAPES = re.compile(
     r"""

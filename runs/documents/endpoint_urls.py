@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from runs.documents.problems import Problem
+from benchsite.lib.problems import Problem
 
 MAX_URL = 500
 DIRECT = "direct"

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from runs.documents.canonical import Json, JsonObject, as_object, canonical_sha256, load_object
-from runs.documents.closed import Closed, Identifier, form, validate
+from benchsite.lib.canonical import Json, JsonObject, as_object, canonical_sha256, load_object
+from benchsite.lib.closed import Closed, Identifier, form, validate
+from benchsite.lib.problems import DocumentError, Location, Problem, refuse
 from runs.documents.credentials import credential_problems
 from runs.documents.endpoint_urls import MAX_URL, host_of, url_problems
-from runs.documents.problems import DocumentError, Location, Problem, refuse
 
 SCHEMA = "benchsite.endpoint/v1"
 DEFAULT_REQUEST_TIMEOUT_S = 120

@@ -13,8 +13,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from runs.documents.closed import custom
-from runs.documents.problems import Problem
+from benchsite.lib.closed import custom
+from benchsite.lib.problems import Problem
 
 MAX_TASK_NAME = 64
 MAX_PART = 100

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from runs.documents.bundles import ROLES, LoadedBundle
+from benchsite.lib.problems import Problem
+from runs.documents.bundle.manifest import ROLES, LoadedBundle
 from runs.documents.endpoints import EndpointRecord
-from runs.documents.problems import Problem
-from runs.documents.profile_v2 import ProfileV2
+from runs.documents.profile.v2 import ProfileV2
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")

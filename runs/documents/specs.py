@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchsite.lib.canonical import Json, JsonObject, canonical_bytes, load_object, sha256, walk
+from benchsite.lib.problems import Problem, path_of, raise_if, refuse
 from runs.documents import spec_inputs
-from runs.documents.bundles import ROLES, LoadedBundle
-from runs.documents.canonical import Json, JsonObject, canonical_bytes, load_object, sha256, walk
+from runs.documents.bundle.manifest import ROLES, LoadedBundle
 from runs.documents.ceilings import Phases
 from runs.documents.credentials import credential_problems
 from runs.documents.endpoint_urls import host_of
-from runs.documents.problems import Problem, path_of, raise_if, refuse
-from runs.documents.profile_v2 import MIN_TRIAL_SECONDS, Environment
-from runs.documents.profiles import LoadedProfile, require_runnable
+from runs.documents.profile.loading import LoadedProfile, require_runnable
+from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 
 SCHEMA = "benchsite.run-spec/v1"

@@ -17,27 +17,34 @@ from typing import Any
 import docker
 from django.conf import settings
 
-from runs import lifecycle
+from benchsite.lib.canonical import load_object
+from benchsite.lib.database_retry import patiently
+from benchsite.lib.disk import FULL
 from runs.containers import EngineError, connect
-from runs.disk import FULL
-from runs.documents.canonical import load_object
-from runs.engine.asking import Asked, ask_endpoint
 from runs.engine.assets import AssetError, Assets, load_assets
-from runs.engine.conclusion import Secrets, conclude
-from runs.engine.credentials import CredentialError, read_credential
-from runs.engine.egress import prove_egress
-from runs.engine.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
-from runs.engine.gateway import GatewayError, GatewayPlan, RunGateway, open_networks, readiness_trial, start_gateway
-from runs.engine.harbor_config import LimitsDoNotFit, write_trial_files
-from runs.engine.narration import Narrator
-from runs.engine.outcomes import resource_states
-from runs.engine.preflight import PreflightFailed, copy_tasks, preflight
-from runs.engine.processes import LaunchFailed
-from runs.engine.same_engine import remember_engine
-from runs.engine.trials import Reason, TrialProcess
+from runs.engine.ending.conclusion import Secrets, conclude
+from runs.engine.ending.owned_resources import resource_states
+from runs.engine.host.credentials import CredentialError, read_credential
+from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
+from runs.engine.host.same_engine import remember_engine
+from runs.engine.network.egress import prove_egress
+from runs.engine.network.endpoint_readiness import Asked, ask_endpoint
+from runs.engine.network.gateway import (
+    GatewayError,
+    GatewayPlan,
+    RunGateway,
+    open_networks,
+    readiness_trial,
+    start_gateway,
+)
+from runs.engine.preflight.run_preflight import PreflightFailed, copy_tasks, preflight
+from runs.engine.trials.harbor_config import LimitsDoNotFit, write_trial_files
+from runs.engine.trials.narration import Narrator
+from runs.engine.trials.processes import LaunchFailed
+from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
-from runs.patience import patiently
+from runs.services import lifecycle
 
 log = logging.getLogger(__name__)
 

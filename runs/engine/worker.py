@@ -25,11 +25,11 @@ from rq import Worker as RqWorker
 from rq.executions import Execution
 from rq.job import Job
 
-from benchsite import embedded_redis, logs
-from runs import endpoint_testing, hosts, locks, queue
-from runs.engine import recovery
+from benchsite.lib import embedded_redis, logs
+from runs.engine.ending import recovery
 from runs.models import Worker
 from runs.ownership import process_identity
+from runs.services import endpoint_testing, locks, lost_hosts, queue
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ def serve(name: str, *, burst: bool = False, report: bool = True) -> None:
         if report:
             report_capabilities(name)
         endpoint_testing.close_lost(name)
-        hosts.back_in_service(name)
+        lost_hosts.back_in_service(name)
         recovery.recover(name, every_folder=True)
         _serve(name, burst=burst)
 
@@ -156,9 +156,9 @@ def report_capabilities(name: str) -> Worker:
     """
     from runs.containers import connect
     from runs.engine.assets import AssetError, load_assets
-    from runs.engine.capabilities import capability_digest
-    from runs.engine.maintenance import maintenance
-    from runs.engine.preflight import worker_report
+    from runs.engine.host.maintenance import maintenance
+    from runs.engine.preflight.capabilities import capability_digest
+    from runs.engine.preflight.run_preflight import worker_report
 
     try:
         assets = load_assets(settings.ASSETS)

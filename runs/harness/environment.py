@@ -14,7 +14,7 @@ from harbor.environments.base import EnvironmentPath, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 from harbor.models.task.config import NetworkMode, NetworkPolicy
 
-from runs.harness import ahead, handover, packing, trial_token
+from runs.harness import handover, packing, preloading, trial_token
 from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
 from runs.harness.container import Container, Who, record_failure
 from runs.harness.execs import Command
@@ -86,7 +86,7 @@ class OwnedEnvironment(RefusingEnvironment):
         observed = self._observed = observed_at(plan.directory / "observed.jsonl")
         self._check(plan)
         who = Who(self._role(), plan.trial, self.session_id, str(self.context_id))
-        ready = ahead.take(self.session_id)
+        ready = preloading.take(self.session_id)
         container = ready or _container(plan, who, observed)
         # Known before it is created, so that `stop` finds it however far this comes.
         self._session = Session(
@@ -98,7 +98,7 @@ class OwnedEnvironment(RefusingEnvironment):
             check_agent_logs=handover.agent_logs_problem,
             beside_agent=lambda: self._prepare_verifier(plan, observed),
             # Most likely no verifier comes any more; after a deadline one does, and starts on its own.
-            after_cancel=ahead.discard_all,
+            after_cancel=preloading.discard_all,
         )
         if ready is None:
             container.start()
@@ -107,7 +107,7 @@ class OwnedEnvironment(RefusingEnvironment):
     def _prepare_verifier(self, plan: Plan, observed: Observed) -> None:
         expected = self.session_id.removesuffix(AGENT_SUFFIX) + VERIFIER_SUFFIX
         who = Who("verifier", plan.trial, expected, str(self.context_id))
-        ahead.prepare(expected, lambda: _container(plan, who, observed))
+        preloading.prepare(expected, lambda: _container(plan, who, observed))
 
     def _check(self, plan: Plan) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""

@@ -20,7 +20,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-from runs.harness import ahead, container, trial_token
+from runs.harness import container, preloading, trial_token
 from runs.harness.observed import observed_at
 from runs.ownership import Journal, JournalError, process_identity
 
@@ -172,7 +172,7 @@ def run_harbor(harbor: Callable[..., Any], config: Path) -> NoReturn:
     except BaseException as error:
         print(f"Harbor ended with {type(error).__name__}: {error}", file=sys.stderr)
         code = 1
-    ahead.discard_all()
+    preloading.discard_all()
     _leave(code, "")
 
 

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, registry
 from runs.models import Endpoint, Preview
-from runs.preview import Choice, make_preview
-from runs.refusals import BadInput, whole_number
+from runs.services import access, registry
+from runs.services.previewing import Choice, make_preview
+from runs.services.refusals import BadInput, whole_number
 
 PROFILE = "environment-smoke"
 

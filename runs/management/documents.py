@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchsite import words
-from runs.documents.canonical import MAX_DOCUMENT_BYTES
-from runs.documents.problems import Problem
-from runs.refusals import BadInput
+from benchsite.lib import words
+from benchsite.lib.canonical import MAX_DOCUMENT_BYTES
+from benchsite.lib.problems import Problem
+from runs.services.refusals import BadInput
 
 
 def read_document(path: Path) -> bytes:

@@ -3,20 +3,20 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runs import locks, registry
-from runs.documents.canonical import as_object, load_object
-from runs.documents.problems import DocumentError
+from benchsite.lib.canonical import as_object, load_object
+from benchsite.lib.problems import DocumentError
 from runs.management.choosing import PROFILE
 from runs.models import Worker
-from runs.refusals import BadInput
+from runs.services import locks, registry
+from runs.services.refusals import BadInput
 
 if TYPE_CHECKING:
-    from runs.engine.host_preflight import Expected
+    from runs.engine.preflight.host_preflight import Expected
 
 
 def expected_of(worker: Worker | None, spec: dict[str, Any] | None) -> "Expected":
     """Of a spec, what it is bound to; without one, what the worker's rows and the packaged bundle say."""
-    from runs.engine.host_preflight import Expected  # only workers import the engine
+    from runs.engine.preflight.host_preflight import Expected  # only workers import the engine
 
     if spec is not None:
         return Expected(

@@ -5,11 +5,11 @@ from functools import partial
 
 from django.contrib.auth.models import User
 
-from runs import lifecycle
+from benchsite.lib.database_retry import patiently
 from runs.management.interrupts import Interrupts
 from runs.management.run_words import counts_aloud, state_line, trial_line
 from runs.models import Run
-from runs.patience import patiently
+from runs.services import lifecycle
 
 POLL_S = 0.5
 

@@ -6,7 +6,7 @@ Names of tasks, models, endpoints and people, and whatever an agent wrote, are s
 import re
 import unicodedata
 
-from benchsite import words
+from benchsite.lib import words
 
 MAX_TEXT = 300
 CUT = " (cut)"

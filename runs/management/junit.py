@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
-from evidence.codes import CODES
 from runs.management.inert import inert_markup
+from runs.outcomes.codes import CODES
 
 _PROPERTIES = ("run", "state", "verdict", "cleanup", "worker", "spec_sha256", "created_by")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 
 def write_new(target: Path, pieces: Iterable[bytes]) -> None:

@@ -22,15 +22,15 @@ from django.db.utils import OperationalError, ProgrammingError
 from rich.console import Console
 from rich.text import Text
 
-from runs.access import Role
-from runs.disk import disk_trouble
-from runs.documents.problems import DocumentError
-from runs.lifecycle import IllegalMove
+from benchsite.lib.disk import disk_trouble
+from benchsite.lib.problems import DocumentError
 from runs.management.inert import inert
 from runs.management.streams import OutputLost, say_if_possible, write
 from runs.management.tables import show_table
 from runs.models import Cleanup, Run, Verdict
-from runs.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
+from runs.services.access import Role
+from runs.services.lifecycle import IllegalMove
+from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
 
 CLI_USER = "cli"
 

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from runs.management.junit import junit_xml
 from runs.management.run_words import coverage, strip_of
 from runs.management.summary import markdown_summary
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 type Document = Mapping[str, Any]
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from evidence.codes import CODES
 from runs.management.output import exit_of
 from runs.models import OwnedResource, Run, RunState, Trial
+from runs.outcomes.codes import CODES
 
 RUN_SCHEMA = "benchsite.run/v1"
 _BUCKETS = ("requested", "evaluated", "passed", "failed", "error", "cancelled")

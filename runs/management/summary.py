@@ -7,8 +7,8 @@ Texts from elsewhere stand in code spans and hold no character that Markdown, HT
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evidence.codes import CODES
 from runs.management.inert import inert_markup
+from runs.outcomes.codes import CODES
 
 STATEMENT = "A scripted smoke proves the adapter, never a model."
 

@@ -8,7 +8,7 @@ from runs.models.states import Stage
 LOG_TEXT_LIMIT = 4096
 LOG_LINES_KEPT = 1000
 LOG_BYTES_KEPT = 1024 * 1024
-GONE = ("removed", "absent")  # outcomes of what exists no more (runs.ownership_document.Outcome)
+GONE = ("removed", "absent")  # outcomes of what exists no more (runs.ownership.document.Outcome)
 
 
 class OwnedResource(models.Model):

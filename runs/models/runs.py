@@ -29,7 +29,7 @@ def _legal_endings() -> Q:
 
 
 class Run(models.Model):
-    """One run. Moves only by ``runs.lifecycle``; spec and verdict are also guarded by triggers.
+    """One run. Moves only by ``runs.services.lifecycle``; spec and verdict are also guarded by triggers.
 
     Counts are denormalised for lists and always add up: ``evaluated = passed + failed`` at any time,
     ``requested = evaluated + error + cancelled`` once terminal. ``failure_*`` say why a run as a whole could

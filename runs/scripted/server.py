@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from runs.readiness import is_question
+from runs.checks.readiness import is_question
 from runs.scripted.scripts import (
     ALIAS_PREFIX,
     FAILING_AT_ONCE,
@@ -83,7 +83,7 @@ def completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[s
 
 
 def ready(model: str) -> dict[str, Any]:
-    """A well-formed completion that says that the endpoint is ready (`runs.readiness`)."""
+    """A well-formed completion that says that the endpoint is ready (`runs.checks.readiness`)."""
     return _completion(model, {"role": "assistant", "content": "ready"}, "stop", [])
 
 

@@ -10,18 +10,18 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from benchsite import embedded_redis
-from benchsite.commandline import command
-from runs import lifecycle, preview, registry, starting
+from benchsite.lib import embedded_redis
+from benchsite.lib.commandline import command
 from runs.containers import connect, still_present
-from runs.documents.packaged import ENVIRONMENT_SMOKE
-from runs.documents.profiles import load_profile
-from runs.engine.folder import RunFolder
-from runs.engine.trials import ObservedTail
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
+from runs.documents.profile.loading import load_profile
+from runs.engine.host.folder import RunFolder
+from runs.engine.trials.trial_process import ObservedTail
 from runs.models import Profile, Run, Trial, Worker
 from runs.ownership import Journal, process_identity
-from runs.refusals import Refusal
 from runs.scripted.scripts import Mode
+from runs.services import lifecycle, previewing, registry, starting
+from runs.services.refusals import Refusal
 from runs.smoke.endpoint import ScriptedEndpoint
 from runs.smoke.scenarios import Outcome, Scenario
 
@@ -77,7 +77,7 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
     """Carry out one scenario to its end and tell what came of it."""
     registry.register_endpoint(endpoint.record(scenario.mode), user=user)
     profile = packaged_profile()
-    choice = preview.Choice(
+    choice = previewing.Choice(
         profile=profile,
         bundle=registry.bundle_of(profile),
         endpoint=registry.find_endpoint(scenario.endpoint),
@@ -85,7 +85,7 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
         tasks=scenario.tasks,
         max_trial_seconds=scenario.max_trial_seconds,
     )
-    shown = preview.make_preview(user=user, choice=choice)
+    shown = previewing.make_preview(user=user, choice=choice)
     run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
     started = time.monotonic()
     say(f"{scenario.name}: run {run.key}")

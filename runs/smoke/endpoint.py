@@ -13,9 +13,9 @@ from pathlib import Path
 import docker
 from django.conf import settings
 
-from benchsite.commandline import command
+from benchsite.lib.canonical import JsonObject
+from benchsite.lib.commandline import command
 from runs.containers import connect, engine_call
-from runs.documents.canonical import JsonObject
 from runs.documents.endpoints import SCHEMA
 from runs.scripted.scripts import ALIAS_PREFIX, Mode
 

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from runs.containers import ContainerRequest, connect, create_owned, remove_owned, start_owned
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.engine.assets import Assets, load_assets, verify_harness, verify_images
 from runs.engine.assets.harness_check import verify_tree
 from runs.ownership import Journal, Role

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents.canonical import canonical_sha256
+from benchsite.lib.canonical import canonical_sha256
 from runs.engine.assets import AssetError, verify_harness
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness import HarnessEnvironment, load_harness

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
-from evidence import store
 from evidence.models import Artifact, ArtifactState
+from evidence.register import store
 from tests.benchmarks.result import Result
 
 SIZE = 64 * 1024 * 1024

@@ -4,9 +4,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from evidence.classify import classify_trial
-from evidence.results import read_run
-from evidence.verdict import count
+from evidence.suite.run_facts import read_run
+from evidence.suite.verdict import count
+from evidence.trial.classify import classify_trial
 from tests.benchmarks.result import Result
 from tests.evidence.folders import passing_run
 

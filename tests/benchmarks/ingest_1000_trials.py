@@ -33,7 +33,7 @@ def measure() -> Result:
 
 
 def _measure(where: Path) -> Result:
-    from evidence import ingest, store
+    from evidence.register import ingest, store
     from tests.evidence.rows import run_of
 
     case = passing_run(TRIALS)

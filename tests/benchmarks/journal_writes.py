@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runs.ownership import Journal, Outcome, Role
-from runs.ownership_storage import replace_whole
+from runs.ownership.storage import replace_whole
 from tests.benchmarks.result import Result
 
 CONTAINERS = 12

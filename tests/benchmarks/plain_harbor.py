@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 
-from runs.documents.packaged import packaged_folder
+from runs.documents.bundle.packaged import packaged_folder
 from runs.engine.assets import Assets
 
 TASKS = ("ledger-totals", "config-merge", "file-tree")

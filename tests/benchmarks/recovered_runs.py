@@ -17,8 +17,8 @@ def main() -> None:
     from django.conf import settings
     from django.core.management import call_command
 
-    from benchsite import embedded_redis
-    from runs.engine.recovery import recover
+    from benchsite.lib import embedded_redis
+    from runs.engine.ending.recovery import recover
 
     call_command("migrate", verbosity=0)
     _fill(settings.DATA / "runs")

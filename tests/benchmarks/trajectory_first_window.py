@@ -5,8 +5,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from evidence.trajectory import Trajectory
-from evidence.trajectory_index import build_index
+from evidence.trajectory.index import build_index
+from evidence.trajectory.windows import Trajectory
 from tests.benchmarks.long_trajectory import write_trajectory
 from tests.benchmarks.result import Result
 

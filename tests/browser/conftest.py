@@ -127,5 +127,5 @@ def admin_paths(site: Site) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests move runs themselves, as a worker would; nothing is put into a queue."""
-    monkeypatch.setattr("runs.queue.put", lambda *_, **__: None)
-    monkeypatch.setattr("runs.queue.put_cleanup", lambda *_, **__: None)
+    monkeypatch.setattr("runs.services.queue.put", lambda *_, **__: None)
+    monkeypatch.setattr("runs.services.queue.put_cleanup", lambda *_, **__: None)

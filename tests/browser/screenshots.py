@@ -49,8 +49,8 @@ def _fill() -> dict[str, str]:
     django.setup()
     from django.core.management import call_command
 
-    from runs import lifecycle, preview
     from runs.models import Worker
+    from runs.services import lifecycle, previewing
     from tests.browser.conftest import admin_paths, paths
     from tests.pages import factories
 
@@ -59,11 +59,11 @@ def _fill() -> dict[str, str]:
     pages = paths(site) | admin_paths(site)
     declared = factories.make_run(site, "error")
     lifecycle.declare_resolved(declared.pk, user=site.admin, reason="The host's disk was replaced; nothing of it runs.")
-    made = preview.make_preview(user=site.admin, choice=site.choice)
+    made = previewing.make_preview(user=site.admin, choice=site.choice)
     site.worker.image_locks.filter(role="verifier").update(current=False)
-    blocked = preview.make_preview(user=site.admin, choice=site.choice)
+    blocked = previewing.make_preview(user=site.admin, choice=site.choice)
     mistaken = Worker.objects.create(name="wroker-1")
-    unreported = preview.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
+    unreported = previewing.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
     previews = {"preview": made, "preview-blocked": blocked, "preview-unreported": unreported}
     found = {name: f"/runs/previews/{one.pk.hex}/" for name, one in previews.items()}
     found |= {"worker-mistaken": "/workers/wroker-1/", "worker-remove": "/workers/wroker-1/remove/"}

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
-from runs import preview
+from runs.services import previewing
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, admin_paths, paths, sign_in
 from tests.pages.factories import Site
 
@@ -20,7 +20,7 @@ WIDER = "Math.max(0, ...[...document.querySelectorAll('.scroll')].map(box => box
 
 
 def all_paths(site: Site) -> dict[str, str]:
-    made = preview.make_preview(user=site.admin, choice=site.choice)
+    made = previewing.make_preview(user=site.admin, choice=site.choice)
     return paths(site) | {"preview": f"/runs/previews/{made.pk.hex}/"}
 
 

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from runs import preview
 from runs.models import Worker
+from runs.services import previewing
 from tests.browser.conftest import sign_in
 from tests.browser.screenshots import REFUSED, send
 from tests.browser.test_every_page import violations
@@ -37,7 +37,7 @@ def test_the_focus_goes_to_what_is_wrong_and_from_there_to_the_field(
 
 def test_a_refused_form_and_a_blocked_preview_have_no_accessibility_violation(site: Site, page: Page) -> None:
     mistaken = Worker.objects.create(name="wroker-1")
-    blocked = preview.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
+    blocked = previewing.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
     sign_in(page, "admin-1")
     found = {}
     for name, (path, answers) in REFUSED.items():
@@ -51,7 +51,7 @@ def test_a_refused_form_and_a_blocked_preview_have_no_accessibility_violation(si
 
 
 def test_a_start_that_was_not_accepted_leads_to_the_box(site: Site, page: Page) -> None:
-    made = preview.make_preview(user=site.admin, choice=site.choice)
+    made = previewing.make_preview(user=site.admin, choice=site.choice)
     sign_in(page, "admin-1")
     page.goto(f"/runs/previews/{made.pk.hex}/")
     page.eval_on_selector_all("input[name=accept]", "boxes => boxes.forEach(box => box.required = false)")

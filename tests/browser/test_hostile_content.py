@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
 
 from runs.models import Run
-from runs.runlog import Line, append_log
+from runs.services.runlog import Line, append_log
 from tests.browser.conftest import sign_in
 from tests.pages.evidence_files import keep, native_trajectory
 from tests.pages.factories import Site, make_run

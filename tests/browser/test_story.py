@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from runs import lifecycle, locks
 from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Stage, Verdict
-from runs.runlog import Line, append_log
+from runs.services import lifecycle, locks
+from runs.services.runlog import Line, append_log
 from tests.browser.conftest import sign_in
 from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, digest, make_run

@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from runs import lifecycle
-from runs.lifecycle import ResourceState
 from runs.models import Bucket, Cleanup, Run, RunState, Verdict
-from runs.runlog import Line, append_log
+from runs.services import lifecycle
+from runs.services.lifecycle import ResourceState
+from runs.services.runlog import Line, append_log
 from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.browser.test_story import count
 from tests.pages.factories import Site, make_run

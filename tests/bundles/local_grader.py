@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from runs.documents.certification import GradeResult
+from runs.documents.bundle.certification import GradeResult
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="local-grader-")
 

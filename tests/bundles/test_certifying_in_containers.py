@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from runs.containers import connect, still_present
-from runs.documents.certification import cases_of
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
+from runs.documents.bundle.certification import cases_of
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.engine.assets import load_assets
-from runs.engine.certifying import ContainerGrader
-from runs.engine.maintenance import maintenance
+from runs.engine.grading.certifying import ContainerGrader
+from runs.engine.host.maintenance import maintenance
 from runs.ownership import Journal
 
 pytestmark = pytest.mark.harbor_compatibility

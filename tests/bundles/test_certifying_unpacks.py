@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents.problems import DocumentError
-from runs.engine.certifying import unpack_work
+from benchsite.lib.problems import DocumentError
+from runs.engine.grading.certifying import unpack_work
 
 LEVELS = "abcdefghijklmnop"
 LONG = "d" * 247

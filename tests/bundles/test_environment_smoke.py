@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents.certification import Case, cases_of
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
+from runs.documents.bundle.certification import Case, cases_of
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from tests.bundles.local_grader import LocalGrader
 
 TASKS = read_bundle(ENVIRONMENT_SMOKE).task_names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.engine.assets import load_assets
 
 pytestmark = pytest.mark.harbor_compatibility

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from runs import lifecycle
 from runs.management.following import StoppedWaiting, follow
 from runs.management.interrupts import Interrupts, interrupts
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.services import lifecycle
 from tests.runs.rows import ERROR, PASSED, Process, person, run_row
 
 type Move = Callable[[], object]

@@ -10,7 +10,7 @@ import pytest
 
 from runs.management import new_files
 from runs.management.new_files import write_new
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 WRITER = """
 import sys, time

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs.checks import Check
-from runs.engine import host_preflight
+from runs.checks.check import Check
+from runs.engine.preflight import host_preflight
 from runs.models import Preview, Run, Worker
 from tests.commands.calling import command
 from tests.runs.rows import person

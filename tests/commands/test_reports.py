@@ -17,7 +17,7 @@ from runs.management.junit import junit_xml
 from runs.management.report_files import ReportNotWritten, check_reports, write_reports
 from runs.management.run_words import coverage, strip_of
 from runs.management.summary import markdown_summary
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchsite.lib.canonical import canonical_bytes
 from benchsite.mcp import tools
 from benchsite.mcp.tools import carry_out
-from runs import registry
-from runs.documents.canonical import canonical_bytes
 from runs.models import Endpoint, Preview, Profile, Run, Worker
+from runs.services import registry
 from tests.commands.calling import command
 from tests.documents.samples import PROFILES_V1
 from tests.runs.sites import Site, ready_site, report

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from evidence.ingest import ingest
 from evidence.models import Artifact
-from runs import lifecycle, locks, queue, runlog
-from runs.documents.packaged import ENVIRONMENT_SMOKE
-from runs.engine.recovery import RecoveryReport
+from evidence.register.ingest import ingest
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
+from runs.engine.ending.recovery import RecoveryReport
 from runs.management.commands import smoke
 from runs.models import Cleanup, Run, RunState, Verdict
+from runs.services import lifecycle, locks, queue, runlog
 from runs.smoke.scenarios import Outcome
 from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
@@ -123,7 +123,7 @@ class TestRuns:
         assert shown(command("host_lost", "local", *_ADA, "--json"), 3)["runs"] == [run.key]
         assert shown(command("host_lost", "local", *_ADA, "--json", "--yes"))["declared"] is True
         found = RecoveryReport(interrupted=[run.key], problems=["something"])
-        monkeypatch.setattr("runs.engine.recovery.recover", lambda *_, **__: found)
+        monkeypatch.setattr("runs.engine.ending.recovery.recover", lambda *_, **__: found)
         assert shown(command("recover", "--json"), 6)["interrupted"] == [run.key]
 
     def test_of_a_run_exactly(self) -> None:
@@ -225,8 +225,8 @@ class TestDocuments:
         assert shown(command("bundle", "verify", str(tmp_path), "--json"), 2)["valid"] is False
         assert shown(command("bundle", "import", "--json"))["status"] in ("draft", "certified", "reviewed")
         record = json.loads((ENVIRONMENT_SMOKE / "certification.json").read_text())
-        monkeypatch.setattr("runs.engine.certifying.certify_in_containers", lambda *_, **__: record)
-        monkeypatch.setattr("runs.bundle_import.write_record", lambda *_: None)
+        monkeypatch.setattr("runs.engine.grading.certifying.certify_in_containers", lambda *_, **__: record)
+        monkeypatch.setattr("runs.services.bundle_import.write_record", lambda *_: None)
         assert shown(command("bundle", "certify", "--json"))["record"]["passed"] is True
 
 

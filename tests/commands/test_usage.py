@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from django.core.management import load_command_class
 
-from benchsite import commandline, environ
+from benchsite.lib import commandline, environ
 from runs.documents import endpoints
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.models import Run, Trial
 from tests.commands.calling import command
 from tests.commands.schemas import validated

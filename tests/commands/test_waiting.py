@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 from redis.exceptions import ConnectionError
 
-from runs import lifecycle, queue, runlog
 from runs.management.commands import start
 from runs.management.interrupts import Interrupts
 from runs.models import Bucket, Cleanup, Run, RunState, Verdict
+from runs.services import lifecycle, queue, runlog
 from tests.commands.calling import command
 from tests.runs.rows import FAILED, PASSED, Process, run_row
 from tests.runs.sites import Site, ready_site

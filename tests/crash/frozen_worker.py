@@ -49,9 +49,9 @@ def main() -> None:
 
 
 def _install() -> None:
-    from evidence import ingest
-    from runs import lifecycle
-    from runs.engine import conclusion
+    from evidence.register import ingest
+    from runs.engine.ending import conclusion
+    from runs.services import lifecycle
 
     _stop_before(conclusion, "ingest", BEFORE_INGEST)
     _stop_before(ingest, "_keep", MID_INGEST, calls=FILES_BEFORE_MID_INGEST)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runs.containers import ContainerRequest, OwnedContainer, create_owned, create_owned_network, start_owned
-from runs.engine.cleanup import clean_up
-from runs.engine.processes import Launched, launch
+from runs.engine.ending.cleanup import clean_up
+from runs.engine.trials.processes import Launched, launch
 from runs.ownership import Journal, Role, identity_is_alive
 from tests.crash.rig import Rig
 from tests.crash.sentinels import WAIT, decoy

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from evidence.codes import BADGES, CODES
-from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
+from evidence.harbor.applied import config_differences, lock_differences, trial_lock_differences
 from evidence.models import READABLE, ArtifactState
-from runs import readiness
-from runs.access import Role
-from runs.engine import capabilities, egress, gateway
+from runs.checks import readiness
+from runs.checks.worker import OPTIONAL_LIMITS, REQUIRED_LIMITS
 from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements
+from runs.engine.network import egress, gateway
+from runs.engine.preflight import capabilities
 from runs.management.output import Exit
 from runs.models import Cleanup, Verdict
-from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
+from runs.outcomes.codes import BADGES, CODES
+from runs.services.access import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -106,13 +107,17 @@ def refusal_codes() -> set[str]:
             f"harness.{name}"
             for name in ("lock_changed", "lock_schema", "python_too_old", "build_failed", "unreadable")
         },
-        *literal_codes("worker", "bundle", "image", "engine", "harness", within="runs/engine/preflight.py"),
-        *literal_codes("worker", within="runs/engine/host_preflight.py"),
-        *literal_codes("worker", "bundle", "endpoint", "profile", "engine", "harness", within="runs/preview_checks.py"),
-        *literal_codes("worker", "engine", "harness", within="runs/worker_checks.py"),
+        *literal_codes(
+            "worker", "bundle", "image", "engine", "harness", within="runs/engine/preflight/run_preflight.py"
+        ),
+        *literal_codes("worker", within="runs/engine/preflight/host_preflight.py"),
+        *literal_codes(
+            "worker", "bundle", "endpoint", "profile", "engine", "harness", within="runs/services/preview_checks.py"
+        ),
+        *literal_codes("worker", "engine", "harness", within="runs/checks/worker.py"),
         *{"worker.too_little_cpus", "worker.too_little_memory"},
-        *literal_codes("preview", "input", within="runs/refusals.py"),
-        *literal_codes("credential", within="runs/engine/credentials.py"),
+        *literal_codes("preview", "input", within="runs/services/refusals.py"),
+        *literal_codes("credential", within="runs/engine/host/credentials.py"),
         *literal_codes("egress", within="runs/engine/"),
         *literal_codes("mcp", "evidence", "database", within="benchsite/"),
         *(f"gateway.{reason}" for reason in gateway._FAILURES),
@@ -163,7 +168,12 @@ GIVEN = {"Problem": 1, "refuse": 0, "custom": 0}  # where the code stands among 
 
 def document_codes() -> set[str]:
     """Codes with which a document, a task's files, a bundle or its certification is refused."""
-    sources = [*(ROOT / "runs/documents").glob("*.py"), ROOT / "runs/bundle_import.py", ROOT / "runs/reviewing.py"]
+    sources = [
+        *(ROOT / "runs/documents").rglob("*.py"),
+        *(ROOT / f"benchsite/lib/{name}.py" for name in ("canonical", "closed", "problems")),
+        ROOT / "runs/services/bundle_import.py",
+        ROOT / "runs/services/reviewing.py",
+    ]
     parsed = [ast.parse(path.read_text(encoding="utf-8")) for path in sources if path.name != "closed.py"]
     nodes = [node for tree in parsed for node in ast.walk(tree)]
     families = r"(?:bad_[a-z]+|bundle|certification|endpoint|json|name|spec|task|tree)\.[a-z_]+[a-z]"
@@ -175,7 +185,7 @@ def document_codes() -> set[str]:
                 codes |= texts(arguments[GIVEN[name]])
             case ast.Assign(targets=[ast.Name(id="code")], value=given):
                 codes |= texts(given)
-    return (codes | literal_codes("certification", "bundle", within="runs/engine/certifying.py")) - PLACES
+    return (codes | literal_codes("certification", "bundle", within="runs/engine/grading/certifying.py")) - PLACES
 
 
 def texts(given: ast.expr) -> set[str]:
@@ -191,7 +201,7 @@ def texts(given: ast.expr) -> set[str]:
 def general_kinds() -> set[str]:
     """What may stand behind a document's own prefix: what `validate` calls the ways to break a closed model."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse((ROOT / "runs/documents/closed.py").read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse((ROOT / "benchsite/lib/closed.py").read_text(encoding="utf-8"))):
         match node:
             case ast.Return(value=ast.Tuple(elts=[first, _])) | ast.Assign(targets=[ast.Name(id="code")], value=first):
                 found |= texts(first)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from runs.documents.canonical import content_sha256, load_object
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from benchsite.lib.canonical import content_sha256, load_object
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 
 PROFILES_V1 = Path(__file__).parent.parent / "fixtures" / "profiles-v1"
 HEX = "a" * 64

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents.canonical import (
+from benchsite.lib.canonical import (
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
     MAX_ITEMS,
@@ -17,7 +17,7 @@ from runs.documents.canonical import (
     load_json,
     load_object,
 )
-from runs.documents.problems import DocumentError
+from benchsite.lib.problems import DocumentError
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 SCALARS = (

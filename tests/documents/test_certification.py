@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents import certification, hostile
-from runs.documents.bundles import load_manifest
-from runs.documents.canonical import canonical_bytes, load_object
-from runs.documents.certification import GradeResult, certify, check_record, subject_sha256
-from runs.documents.hostile import OUTPUT
-from runs.documents.packaged import read_bundle, rebuild
-from runs.documents.problems import DocumentError
+from benchsite.lib.canonical import canonical_bytes, load_object
+from benchsite.lib.problems import DocumentError
+from runs.documents.bundle import certification, hostile
+from runs.documents.bundle.certification import GradeResult, certify, check_record, subject_sha256
+from runs.documents.bundle.hostile import OUTPUT
+from runs.documents.bundle.manifest import load_manifest
+from runs.documents.bundle.packaged import read_bundle, rebuild
 from runs.images.recipes import recipe_identities
 from tests.documents import samples
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from runs import bundle_import
-from runs.documents.certification import RECORD_NAME, subject_sha256
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
-from runs.documents.problems import DocumentError
+from benchsite.lib.problems import DocumentError
+from runs.documents.bundle.certification import RECORD_NAME, subject_sha256
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import AuditEntry, AuditKind, BundleStatus, Profile, TaskBundle
+from runs.services import bundle_import
 from tests.documents import samples
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents.canonical import canonical_bytes
+from benchsite.lib.canonical import canonical_bytes
+from benchsite.lib.problems import DocumentError
 from runs.documents.credentials import credential_problems, looks_like_credential
 from runs.documents.endpoint_urls import is_loopback, url_problems
 from runs.documents.endpoints import load_endpoint, parse_endpoint
-from runs.documents.problems import DocumentError
 from tests.documents import samples
 
 

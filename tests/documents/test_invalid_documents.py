@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
-from runs.documents import bundles, endpoints, profiles
-from runs.documents.canonical import canonical_bytes
-from runs.documents.problems import DocumentError, Problem
+from benchsite.lib.canonical import canonical_bytes
+from benchsite.lib.problems import DocumentError, Problem
+from runs.documents import endpoints
+from runs.documents.bundle import manifest
+from runs.documents.profile import loading
 from tests.documents import invalid, samples, toml_cases
 from tests.documents.invalid import Case
 
 KINDS: list[tuple[str, Callable[[], dict[str, Any]], Callable[[bytes], object], list[Case]]] = [
-    ("profile-v2", samples.profile_v2, profiles.load_profile, invalid.PROFILE_V2),
-    ("profile-v1", samples.profile_v1, profiles.load_profile, invalid.PROFILE_V1),
+    ("profile-v2", samples.profile_v2, loading.load_profile, invalid.PROFILE_V2),
+    ("profile-v1", samples.profile_v1, loading.load_profile, invalid.PROFILE_V1),
     ("endpoint", samples.endpoint, endpoints.load_endpoint, invalid.ENDPOINT),
-    ("manifest", samples.manifest, bundles.load_manifest, invalid.MANIFEST),
+    ("manifest", samples.manifest, manifest.load_manifest, invalid.MANIFEST),
 ]
 TABLE = [
     pytest.param(valid, load, case, id=f"{kind}: {case.name}") for kind, valid, load, cases in KINDS for case in cases
@@ -44,7 +46,7 @@ def test_no_sentence_quotes_a_text_of_the_document():
     secret = "SENTINEL-3f9a"
     for place in (("name",), ("description",), ("suites", "environment", "agent", "name")):
         broken = samples.changed(samples.profile_v2(), samples.put(*place, value=[secret]))
-        assert secret not in str(_problems(profiles.load_profile, broken))
+        assert secret not in str(_problems(loading.load_profile, broken))
     for field in ("base_url", "model", "route", "credential", "name"):
         broken = samples.changed(samples.endpoint(), samples.put(field, value=f"http://u:{secret}@h/ {secret}"))
         assert secret not in str(_problems(endpoints.load_endpoint, broken))
@@ -54,7 +56,7 @@ def test_the_sentence_says_what_is_above_what():
     broken = samples.changed(
         samples.profile_v2(), samples.put("suites", "environment", "max_steps", value=40), rehash=True
     )
-    assert [str(problem) for problem in _problems(profiles.load_profile, broken)] == [
+    assert [str(problem) for problem in _problems(loading.load_profile, broken)] == [
         "suites.environment.max_steps: 40 is above 32"
     ]
 

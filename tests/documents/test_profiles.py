@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runs.documents import profile_v1, profile_v2, profiles
-from runs.documents.canonical import canonical_bytes, content_sha256, sha256
-from runs.documents.packaged import ENVIRONMENT_SMOKE
-from runs.documents.problems import DocumentError
+from benchsite.lib.canonical import canonical_bytes, content_sha256, sha256
+from benchsite.lib.problems import DocumentError
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
+from runs.documents.profile import loading, v1, v2
 from tests.documents import samples
 
 KNOWN = {
@@ -25,30 +25,30 @@ KNOWN_FILES = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_two_real_v1_profiles_load_with_their_known_hashes(name):
     data = (samples.PROFILES_V1 / f"{name}.json").read_bytes()
-    profile = profiles.load_profile(data)
+    profile = loading.load_profile(data)
     assert (profile.name, profile.content_sha256) == (name, KNOWN[name])
     assert profile.file_sha256 == sha256(data) == KNOWN_FILES[name]
 
 
 def test_a_v1_profile_is_shown_and_not_started():
-    profile = profiles.load_profile((samples.PROFILES_V1 / "smoke.json").read_bytes())
+    profile = loading.load_profile((samples.PROFILES_V1 / "smoke.json").read_bytes())
     assert not profile.is_runnable
     with pytest.raises(DocumentError, match=r"context, agentic, swe of this profile are not installed here") as caught:
-        profiles.require_runnable(profile)
+        loading.require_runnable(profile)
     assert caught.value.code == "suite_not_installed"
 
 
 def test_the_packaged_profile_is_startable_and_binds_the_packaged_bundle():
-    profile = profiles.load_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes())
+    profile = loading.load_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes())
     assert profile.is_runnable
     assert profile.suites == ("environment",)
-    assert profiles.require_runnable(profile).suites.environment.task_bundle.name == "environment-smoke"
+    assert loading.require_runnable(profile).suites.environment.task_bundle.name == "environment-smoke"
 
 
 def test_white_space_changes_the_files_hash_and_not_the_contents():
     document = samples.profile_v1()
     compact, spread = canonical_bytes(document), json.dumps(document, indent=8).encode()
-    first, second = profiles.load_profile(compact), profiles.load_profile(spread)
+    first, second = loading.load_profile(compact), loading.load_profile(spread)
     assert first.content_sha256 == second.content_sha256
     assert first.file_sha256 != second.file_sha256
 
@@ -69,18 +69,18 @@ def test_white_space_changes_the_files_hash_and_not_the_contents():
 def test_an_unknown_version_is_refused_before_anything_else(schema, code):
     broken = samples.changed(samples.profile_v2(), samples.put("schema", value=schema))
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(canonical_bytes(broken))
+        loading.load_profile(canonical_bytes(broken))
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [(code, "schema")]
 
 
 def test_a_document_without_a_schema_is_told_apart():
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(b"{}")
+        loading.load_profile(b"{}")
     assert caught.value.code == "missing_schema"
 
 
 def test_neither_versions_validator_knows_the_other():
-    for module, other in ((profile_v1, "v2"), (profile_v2, "v1")):
+    for module, other in ((v1, "v2"), (v2, "v1")):
         text = Path(module.__file__).read_text()
         assert not re.search(rf"profile_{other}|benchmark-profile/{other}", text)
 
@@ -89,7 +89,7 @@ def test_a_v2_suite_in_a_v1_profile_fails_by_name_and_never_falls_through():
     suite = samples.profile_v2()["suites"]["environment"]
     broken = samples.changed(samples.profile_v1(), samples.put("suites", "environment", value=suite), rehash=True)
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(canonical_bytes(broken))
+        loading.load_profile(canonical_bytes(broken))
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [
         ("unknown_suite", "suites.environment")
     ]
@@ -99,7 +99,7 @@ def test_a_v2_suite_in_a_v1_profile_fails_by_name_and_never_falls_through():
 def test_content_that_was_changed_after_hashing_is_told(valid):
     broken = samples.changed(valid(), samples.put("description", value="Something else."))
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(canonical_bytes(broken))
+        loading.load_profile(canonical_bytes(broken))
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [
         ("profile_digest_mismatch", "content_sha256")
     ]
@@ -111,13 +111,13 @@ def test_v1_takes_a_revision_of_any_length_between_and_repeated_cases_and_v2_nei
         samples.put("adapters", "ruler", "revision", value="a" * 50),
         samples.put("suites", "context", "cases", value=["x", "x"]),
     )
-    profiles.load_profile(canonical_bytes(samples.changed(samples.profile_v1(), lenient, rehash=True)))
+    loading.load_profile(canonical_bytes(samples.changed(samples.profile_v1(), lenient, rehash=True)))
     strict = samples.both(
         samples.put("adapters", "harbor", "revision", value="a" * 50),
         samples.put("suites", "environment", "cases", value=["x", "x"]),
     )
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(canonical_bytes(samples.changed(samples.profile_v2(), strict, rehash=True)))
+        loading.load_profile(canonical_bytes(samples.changed(samples.profile_v2(), strict, rehash=True)))
     assert {problem.code for problem in caught.value.problems} == {"mutable_adapter", "bad_profile.repeated"}
 
 
@@ -129,7 +129,7 @@ def test_the_limits_of_v2_themselves_are_taken():
         samples.put("suites", "environment", "timeout_s", value=1800),
         samples.put("suites", "environment", "scoring", "pass_rate_floor", value=1),
     )
-    profiles.load_profile(canonical_bytes(samples.changed(samples.profile_v2(), widest, rehash=True)))
+    loading.load_profile(canonical_bytes(samples.changed(samples.profile_v2(), widest, rehash=True)))
 
 
 def test_every_error_is_told_at_once_in_the_order_of_paths():
@@ -144,7 +144,7 @@ def test_every_error_is_told_at_once_in_the_order_of_paths():
         rehash=True,
     )
     with pytest.raises(DocumentError) as caught:
-        profiles.load_profile(canonical_bytes(broken))
+        loading.load_profile(canonical_bytes(broken))
     assert [problem.path for problem in caught.value.problems] == [
         "adapters.harbor.revision",
         "suites.environment.max_steps",

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents import profile_v2
-from runs.documents.bundles import ROLES, load_manifest
-from runs.documents.canonical import canonical_bytes, content_sha256, walk
+from benchsite.lib.canonical import canonical_bytes, content_sha256, walk
+from benchsite.lib.problems import DocumentError
+from runs.documents.bundle.manifest import ROLES, load_manifest
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle, read_profile
 from runs.documents.ceilings import Phases
 from runs.documents.endpoints import parse_endpoint
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle, read_profile
-from runs.documents.problems import DocumentError
-from runs.documents.profiles import load_profile
+from runs.documents.profile import v2
+from runs.documents.profile.loading import load_profile
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 from runs.documents.specs import MAX_SPEC_BYTES, load_spec, phase_seconds, resolve_spec, spec_difference
 from tests.documents import samples
@@ -327,6 +327,6 @@ def test_a_changed_byte_of_a_bundle_changes_the_specs_hash_through_manifest_and_
 
 
 def test_the_limits_of_the_profile_are_those_of_the_design():
-    assert (profile_v2.MAX_TASKS, profile_v2.MAX_STEPS, profile_v2.MAX_COMPLETION_TOKENS) == (3, 32, 4096)
-    assert (profile_v2.MAX_TRIAL_SECONDS, profile_v2.MAX_RUN_SECONDS) == (600, 1800)
+    assert (v2.MAX_TASKS, v2.MAX_STEPS, v2.MAX_COMPLETION_TOKENS) == (3, 32, 4096)
+    assert (v2.MAX_TRIAL_SECONDS, v2.MAX_RUN_SECONDS) == (600, 1800)
     assert content_sha256(samples.profile_v2()) == samples.profile_v2()["content_sha256"]

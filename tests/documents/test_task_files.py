@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents import names, task_toml
-from runs.documents.packaged import ENVIRONMENT_SMOKE
-from runs.documents.problems import DocumentError
-from runs.documents.task_files import read_task
-from runs.documents.tree import MAX_FILE_BYTES, MAX_FILES
+from benchsite.lib.problems import DocumentError
+from runs.documents import names
+from runs.documents.bundle import task_toml
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.task_files import read_task
+from runs.documents.bundle.tree import MAX_FILE_BYTES, MAX_FILES
 from tests.documents.toml_cases import CASES
 
 

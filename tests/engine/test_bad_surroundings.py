@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from runs.containers import connect
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.engine.assets.image_lock import read_images, write_images
 from tests.engine.conftest import HANG, Gate
 from tests.engine.site import ROOT, Done, GateSite, on_own_disk

@@ -10,17 +10,18 @@ import pytest
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
-from runs import lifecycle
+from evidence.register import judging
 from runs.containers import CleanupReport, EngineError
-from runs.engine import conclusion
-from runs.engine.cleanup import CleanupResult, Closed, close
-from runs.engine.conclusion import Secrets, conclude
-from runs.engine.folder import RunFolder
-from runs.engine.processes import launch
+from runs.engine.ending import conclusion
+from runs.engine.ending.cleanup import CleanupResult, Closed, close
+from runs.engine.ending.conclusion import Secrets, conclude
+from runs.engine.host.folder import RunFolder
+from runs.engine.trials.processes import launch
 from runs.models import Cleanup, Run, RunState, Verdict
-from runs.moves import ResourceState
 from runs.ownership import Journal
-from runs.runlog import read_log
+from runs.services import lifecycle
+from runs.services.runlog import read_log
+from runs.services.transitions import ResourceState
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process, run_row
@@ -61,7 +62,7 @@ class Ending:
         self._stand_in("connect_same", "connect", lambda *_: Engine())
         self._stand_in("salvage", "salvage", lambda *_: [])
         self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
-        self._stand_in("ingest", "ingest", conclusion.ingest)
+        self._stand_in("ingest", "ingest", judging.ingest)
         self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
         self._stand_in("publish", "publish", lambda *_, **__: None)
         self.said_at_the_end: list[str] = []
@@ -82,7 +83,7 @@ class Ending:
             self.note(step)
             return work(*arguments, **named)
 
-        self._patch.setattr(conclusion, name, play)
+        self._patch.setattr(judging if name in ("ingest", "publish") else conclusion, name, play)
 
     def note(self, step: str) -> None:
         self.steps.append(step)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.credentials import CredentialError, read_credential
+from runs.engine.host.credentials import CredentialError, read_credential
 
 
 @pytest.fixture

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from runs import lifecycle
+from runs.checks.readiness import Answer, judge
 from runs.containers import EngineError
 from runs.engine import execution
-from runs.engine.asking import Asked
 from runs.engine.assets import AssetError
-from runs.engine.credentials import CredentialError
 from runs.engine.execution import execute
-from runs.engine.folder import RunFolder
-from runs.engine.gateway import GatewayError
-from runs.engine.preflight import PreflightFailed
-from runs.engine.processes import LaunchFailed
-from runs.engine.trials import Reason
+from runs.engine.host.credentials import CredentialError
+from runs.engine.host.folder import RunFolder
+from runs.engine.network.endpoint_readiness import Asked
+from runs.engine.network.gateway import GatewayError
+from runs.engine.preflight.run_preflight import PreflightFailed
+from runs.engine.trials.processes import LaunchFailed
+from runs.engine.trials.trial_process import Reason
 from runs.models import Run
 from runs.ownership import Fenced, Journal
-from runs.readiness import Answer, judge
+from runs.services import lifecycle
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from runs.checks import Check
+from runs.checks.check import Check
 from runs.containers import EngineError
-from runs.engine import host_preflight as module
-from runs.engine import preflight
 from runs.engine.assets import AssetError, Problem
-from runs.engine.capabilities import capability_digest
-from runs.engine.host_preflight import Expected, Host, host_checks
+from runs.engine.preflight import host_preflight as module
+from runs.engine.preflight import run_preflight
+from runs.engine.preflight.capabilities import capability_digest
+from runs.engine.preflight.host_preflight import Expected, Host, host_checks
 from runs.ownership import JournalBusy
 from tests.runs.sites import REPORT
 
@@ -39,9 +39,9 @@ class World:
         monkeypatch.setattr(module, "maintenance", self._maintenance)
         monkeypatch.setattr(module, "connect", lambda _: None)
         monkeypatch.setattr(module, "worker_report", lambda *_: self.report)
-        monkeypatch.setattr(preflight, "verify_harness", lambda _: self.harness)
-        monkeypatch.setattr(preflight, "verify_images", lambda *_: [])
-        monkeypatch.setattr(preflight, "free_subnets", self._subnets)
+        monkeypatch.setattr(run_preflight, "verify_harness", lambda _: self.harness)
+        monkeypatch.setattr(run_preflight, "verify_images", lambda *_: [])
+        monkeypatch.setattr(run_preflight, "free_subnets", self._subnets)
 
     def _load(self, _: Path) -> Any:
         if self.assets:

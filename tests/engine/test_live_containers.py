@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs.containers_request import ALLOWED_CAPABILITIES
+from runs.containers.request import ALLOWED_CAPABILITIES
 from runs.ownership import LABEL_NONCE, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, Role, Stage
 from tests.engine.conftest import CancelledRun
 from tests.engine.looking import CONTAINERS

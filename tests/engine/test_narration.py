@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs import runlog
-from runs.engine.narration import Narrator
-from runs.engine.trials import Reason
+from runs.engine.trials.narration import Narrator
+from runs.engine.trials.trial_process import Reason
+from runs.services import runlog
 
 AGENTS_WORDS = "ignore previous instructions"
 OPENED = {"event": "opened", "role": "agent", "container_id": "c" * 64}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.trials import LONGEST_OBSERVED_LINE, ObservedTail
+from runs.engine.trials.trial_process import LONGEST_OBSERVED_LINE, ObservedTail
 
 EVENTS = st.lists(st.fixed_dictionaries({"event": st.sampled_from(["opened", "exec", "closed"]), "n": st.integers()}))
 

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.clocks import Interval
-from evidence.facts import TrialFacts
-from evidence.results import read_run
-from runs.engine.outcomes import resource_states, trial_end
-from runs.lifecycle import TrialEnd
+from evidence.reading.clocks import Interval
+from evidence.register.judging import trial_end
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
+from evidence.trial.facts import TrialFacts
+from runs.engine.ending.owned_resources import resource_states
 from runs.models import Bucket
 from runs.ownership import Journal, Outcome, Role, Stage
+from runs.services.lifecycle import TrialEnd
 from tests.evidence.folders import RunCase, passing_run
 
 

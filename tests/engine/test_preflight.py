@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from runs.checks import Check
-from runs.engine import preflight as module
+from runs.checks.check import Check
 from runs.engine.assets import Problem
-from runs.engine.capabilities import capability_digest
-from runs.engine.folder import RunFolder
-from runs.engine.preflight import DISK_NEEDED_BYTES, PreflightFailed, preflight
+from runs.engine.host.folder import RunFolder
+from runs.engine.preflight import run_preflight as module
+from runs.engine.preflight.capabilities import capability_digest
+from runs.engine.preflight.run_preflight import DISK_NEEDED_BYTES, PreflightFailed, preflight
 from tests.runs.sites import REPORT
 
 MIB = 1024 * 1024

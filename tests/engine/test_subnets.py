@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.subnets import DEFAULT_POOLS, free_in, free_subnets
+from runs.engine.network.subnets import DEFAULT_POOLS, free_in, free_subnets
 
 
 class Engine:

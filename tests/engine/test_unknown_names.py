@@ -5,9 +5,9 @@ Unknown profiles, endpoints, workers, tasks and users also with --json: tests/ru
 
 import pytest
 
-from runs import registry
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.models import Preview, Run
+from runs.services import registry
 from tests.runs.sites import ready_site
 from tests.runs.test_commands import command
 

@@ -8,11 +8,11 @@ from typing import Any
 import docker
 import pytest
 
+from runs.checks.worker import OPTIONAL_LIMITS, REQUIRED_LIMITS, report_checks
 from runs.containers import connect
 from runs.engine.assets import Assets, load_assets
-from runs.engine.capabilities import prove_limits
+from runs.engine.preflight.capabilities import prove_limits
 from runs.ownership import Journal
-from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS, report_checks
 from tests.engine.conftest import HANG
 from tests.engine.site import GateSite
 from tests.engine.test_bad_surroundings import TASK, nothing_started

@@ -20,12 +20,12 @@ from tests.evidence import variants
 ROOT = Path(__file__).parents[2]
 # The tests that must notice a change, the fast ones first.
 TARGETS = {
-    "evidence.classify": ["test_precedence.py"],
-    "evidence.verdict": ["test_verdict.py"],
-    "evidence.rewards": ["test_rewards.py"],
-    "evidence.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
-    "evidence.deadlines": ["test_stops.py", "test_classification.py", "-k", "not real_run and not 300"],
-    "evidence.trouble": [
+    "evidence.trial.classify": ["test_precedence.py"],
+    "evidence.suite.verdict": ["test_verdict.py"],
+    "evidence.reading.rewards": ["test_rewards.py"],
+    "evidence.trial.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
+    "evidence.trial.deadlines": ["test_stops.py", "test_classification.py", "-k", "not real_run and not 300"],
+    "evidence.trial.own_failures": [
         "test_dead_gateway.py",
         "test_consequences.py",
         "test_classification.py",
@@ -39,8 +39,8 @@ TARGETS = {
 }
 # Of the table of wrong trials, the parts that these modules are about: the whole takes minutes for each mutant.
 NARROWED = {
-    "evidence.deadlines": ("LIMITS", "STOPPED"),
-    "evidence.trouble": ("TROUBLE", "LIMITS", "STOPPED", "UNGRADED"),
+    "evidence.trial.deadlines": ("LIMITS", "STOPPED"),
+    "evidence.trial.own_failures": ("TROUBLE", "LIMITS", "STOPPED", "UNGRADED"),
 }
 # None of these tests needs Django, whose set-up would take most of the time.
 _WITHOUT = [word for plugin in ("django", "cacheprovider", "xdist") for word in ("-p", f"no:{plugin}")]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.codes import CODES, Bucket
-from evidence.results import read_run
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
+from runs.outcomes.codes import CODES, Bucket
 from tests.evidence.folders import RunCase, load_run, passing_run
 from tests.evidence.variants import GRADED, WRONG, Variant, late_deadline
 

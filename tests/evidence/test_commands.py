@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from evidence.ingest import ingest
 from evidence.models import Artifact
+from evidence.register.ingest import ingest
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
 from tests.evidence.variants import Change, cancel, cancelled_in_agent, interrupted_in_agent, reward

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.results import read_run
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
 from tests.evidence.folders import RunCase, at, passing_run
 
 TRIAL, RUN = "incomplete.trial_deadline", "incomplete.run_deadline"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.results import read_run
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
 from tests.evidence.folders import RunCase, at, passing_run
 
 DEAD = {"at": at(150), "exit_code": 137, "oom_killed": False}

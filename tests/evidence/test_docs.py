@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.codes import BADGES, CODES
 from evidence.models import ArtifactState
-from evidence.verdict import Verdict
+from evidence.suite.verdict import Verdict
+from runs.outcomes.codes import BADGES, CODES
 
 TEXT = (Path(__file__).parents[2] / "docs/evidence.md").read_text()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evidence.endpoint import EndpointFacts, EndpointFailure, endpoint_facts
-from evidence.ledger import TrialLedger, read_ledger
+from evidence.trial.endpoint import EndpointFacts, EndpointFailure, endpoint_facts
+from runs.documents.ledger import TrialLedger, read_ledger
 from tests.evidence.folders import chain, failed_request, request
 
 

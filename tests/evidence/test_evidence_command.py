@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchsite import words
-from evidence.ingest import ingest
+from benchsite.lib import words
 from evidence.models import Artifact
+from evidence.register.ingest import ingest
 from runs.models import AuditEntry, Run
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of

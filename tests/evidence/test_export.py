@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from evidence import store
-from evidence.export import SUMS, ExportRefused, export
-from evidence.ingest import ingest
 from evidence.models import Artifact
+from evidence.register import store
+from evidence.register.export import SUMS, ExportRefused, export
+from evidence.register.ingest import ingest
 from runs.models import AuditEntry, AuditKind, Run
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.codes import Bucket
-from evidence.folder import FileState, Folder, UnsafePath, printable, relative_parts
-from evidence.results import read_run
-from evidence.rewards import RewardState
+from benchsite.lib.folder import FileState, Folder, UnsafePath, printable, relative_parts
+from evidence.reading.rewards import RewardState
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
+from runs.outcomes.codes import Bucket
 from tests.evidence.folders import passing_run
 
 type Planter = Callable[[Path], None]

@@ -15,20 +15,21 @@ import pytest
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, connection, transaction
 
-from evidence import ingest as ingesting
-from evidence import store
-from evidence.auditing import NoRoom, audit
-from evidence.classify import classify_trial
-from evidence.codes import Bucket
-from evidence.ingest import OVERFLOW, ingest
 from evidence.models import Artifact, ArtifactState
-from evidence.publishing import publish, quarantined
-from evidence.results import read_run
-from evidence.trajectory import Trajectory
-from runs import lifecycle
-from runs.engine.outcomes import trial_end
-from runs.guards import GUARDS
+from evidence.register import ingest as ingesting
+from evidence.register import store
+from evidence.register.auditing import NoRoom, audit
+from evidence.register.ingest import OVERFLOW, ingest
+from evidence.register.judging import trial_end
+from evidence.register.publishing import publish, quarantined
+from evidence.suite.judgement import judge
+from evidence.suite.run_facts import read_run
+from evidence.trajectory.windows import Trajectory
+from evidence.trial.classify import classify_trial
 from runs.models import Cleanup, Run, RunState, Stage, Verdict
+from runs.models.triggers import GUARDS
+from runs.outcomes.codes import Bucket
+from runs.services import lifecycle
 from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process
@@ -297,7 +298,7 @@ def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pyte
         sink.write(source.read(10_000_000))
         return 0
 
-    monkeypatch.setattr("evidence.redaction.Scrubber.scrub_stream", copy)
+    monkeypatch.setattr("benchsite.lib.redaction.Scrubber.scrub_stream", copy)
     report = ingest(run, folder, secrets=[SECRET])
     artifact = rows(run)["trials/1/harbor.log"]
     assert report.quarantined == 3 and quarantined(run)
@@ -378,7 +379,7 @@ def test_a_finished_run_is_published_and_audits_clean(tmp_path: Path) -> None:
     ingest(run, folder)
     run = finished(run, folder)
     facts = read_run(folder)
-    suite = publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    suite = publish(run, facts, judge(facts, cleanup_clean=run.cleanup == "clean"))
     assert suite["verdict"]["value"] == "passed"
     found = rows(run)
     assert found["evidence/suite.json"].public and found["evidence/provenance.json"].public
@@ -419,7 +420,7 @@ def published(tmp_path: Path) -> Run:
     ingest(run, folder)
     run = finished(run, folder)
     facts = read_run(folder)
-    publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    publish(run, facts, judge(facts, cleanup_clean=run.cleanup == "clean"))
     return run
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence import json_offsets
-from evidence.json_offsets import ListScanner, Range, read_range
+from evidence.trajectory import json_offsets
+from evidence.trajectory.json_offsets import ListScanner, Range, read_range
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab"\\[]{},:\n é'),

@@ -6,20 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.checks import Check
-from evidence.classify import classify_trial
-from evidence.codes import BADGES, CODES, SENTENCE_FIELDS, Bucket, FailureClass
-from evidence.endpoint import EndpointFacts, EndpointFailure
-from evidence.facts import (
-    AgentFacts,
-    Deadline,
-    Resources,
-    Timing,
-    TrialFacts,
-    Trouble,
-    VerifierFacts,
-)
-from evidence.rewards import Reward, RewardState
+from evidence.reading.checks import Check
+from evidence.reading.rewards import Reward, RewardState
+from evidence.trial.classify import classify_trial
+from evidence.trial.endpoint import EndpointFacts, EndpointFailure
+from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
+from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, Bucket, FailureClass
 
 type Change = Callable[[TrialFacts], TrialFacts]
 

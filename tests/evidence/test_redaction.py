@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evidence import redaction
-from evidence.redaction import MARK, Scrubber
+from benchsite.lib import redaction
+from benchsite.lib.redaction import MARK, Scrubber
 
 KEY = "sk-SENTINEL/ab+c=\"d\\e'f é"
 PEM = "-----BEGIN KEY-----\nU0VOVElORUwtb25lLWxpbmU=\nU0VOVElORUwtdHdv\n-----END KEY-----\n"

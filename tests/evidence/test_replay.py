@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from evidence.auditing import Difference, audit
-from runs.engine import replay as replaying
+from evidence.register.auditing import Difference, audit
 from runs.engine.assets import load_assets
-from runs.engine.replay import Replay, ReplayImpossible, replay_verifier
+from runs.engine.grading import replay as replaying
+from runs.engine.grading.replay import Replay, ReplayImpossible, replay_verifier
 from runs.models import Run, TaskBundle, Trial
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of

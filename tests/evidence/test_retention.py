@@ -13,18 +13,18 @@ from django.core.files.storage import default_storage
 from django.db import IntegrityError
 from django.utils import timezone
 
-from evidence import store
-from evidence.auditing import audit
-from evidence.classify import classify_trial
-from evidence.ingest import ingest
 from evidence.models import Artifact, ArtifactState, LegalHold
-from evidence.publishing import publish
-from evidence.results import read_run
-from evidence.retention import Held, due, expire, hold, release
-from runs.engine.work_deletion import WorkRefused, delete_evidence, holds_evidence
+from evidence.register import store
+from evidence.register.auditing import audit
+from evidence.register.ingest import ingest
+from evidence.register.publishing import publish
+from evidence.register.retention import Held, due, expire, hold, release
+from evidence.suite.judgement import judge
+from evidence.suite.run_facts import read_run
+from runs.engine.ending.work_deletion import WorkRefused, delete_evidence, holds_evidence
 from runs.models import AuditEntry, Cleanup, Run
-from runs.refusals import BadInput
-from runs.runlog import Line, append_log
+from runs.services.refusals import BadInput
+from runs.services.runlog import Line, append_log
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
 from tests.evidence.test_commands import called
@@ -54,7 +54,7 @@ def ended(tmp_path: Path, *, days_ago: int = 40) -> Run:
     with time_machine.travel(timezone.now() - timedelta(days=days_ago)):
         run = finished(run, home)
     facts = read_run(home)
-    publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    publish(run, facts, judge(facts, cleanup_clean=run.cleanup == "clean"))
     return Run.objects.get(pk=run.pk)
 
 
@@ -112,7 +112,7 @@ def test_a_removal_that_was_cut_short_is_completed(tmp_path: Path, admin: Any, m
         default_storage.delete(artifact.stored)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="Input"):
-        patch.setattr("evidence.retention.store.delete", cut_short)
+        patch.setattr("evidence.register.retention.store.delete", cut_short)
         expire(user=admin, run=run)
     assert not Artifact.objects.filter(run=run, state=ArtifactState.REMOVED).exists()
     expire(user=admin, run=run)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evidence.folder import FileRead, FileState
-from evidence.rewards import MAX_REWARD_BYTES, Reward, RewardState, read_reward
+from benchsite.lib.folder import FileRead, FileState
+from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, RewardState, read_reward
 from tests.evidence.folders import passing_run
 from tests.evidence.variants import GRADED, REWARDS, Variant
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evidence.deadlines import LIMIT_SLACK_S, moment_after, stopped_at_limit
-from evidence.observed import Exec
+from evidence.reading.observed import Exec
+from evidence.trial.deadlines import LIMIT_SLACK_S, moment_after, stopped_at_limit
 
 
 def command(exit_code: int | None, duration_s: float, *, timed_out: bool = False) -> Exec:

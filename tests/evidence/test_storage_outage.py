@@ -8,10 +8,10 @@ from typing import IO, Any
 import pytest
 from django.core.files.storage import FileSystemStorage, default_storage
 
-from evidence import store
-from evidence.ingest import ingest
 from evidence.models import Artifact
-from evidence.reading import open_trajectory, text_window
+from evidence.register import store
+from evidence.register.ingest import ingest
+from evidence.register.reading import open_trajectory, text_window
 from runs.models import Run
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of

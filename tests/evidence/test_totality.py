@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evidence.checks import Check
-from evidence.classify import ROWS, classify_trial
-from evidence.codes import CODES, Bucket, FailureClass
-from evidence.endpoint import EndpointFacts, EndpointFailure
-from evidence.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
-from evidence.results import read_run
-from evidence.rewards import Reward, RewardState
-from evidence.trial_result import trial_document
-from runs.documents.canonical import canonical_bytes
+from benchsite.lib.canonical import canonical_bytes
+from evidence.reading.checks import Check
+from evidence.reading.rewards import Reward, RewardState
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import ROWS, classify_trial
+from evidence.trial.document import trial_document
+from evidence.trial.endpoint import EndpointFacts, EndpointFailure
+from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
+from runs.outcomes.codes import CODES, Bucket, FailureClass
 from tests.evidence.folders import passing_run
 
 # How many times the usual number of examples: 20 gives the 20,000 of the acceptance.

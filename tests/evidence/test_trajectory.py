@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evidence.ledger import message_digest
-from evidence.trajectory import WINDOW, IndexUnreadable, Trajectory, missing_reason
-from evidence.trajectory_index import DIFFERS, FAILED, build_index
-from evidence.trajectory_steps import LedgerMatch, Link, Step, pair
-from evidence.trajectory_text import MAX_SHOWN, safe, shown
+from evidence.trajectory.index import DIFFERS, FAILED, build_index
+from evidence.trajectory.steps import LedgerMatch, Link, Step, pair
+from evidence.trajectory.text import MAX_SHOWN, safe, shown
+from evidence.trajectory.windows import WINDOW, IndexUnreadable, Trajectory, missing_reason
+from runs.documents.ledger import message_digest
 
 
 def opened(data: bytes | dict[str, Any] | list[Any], digests: tuple[str, ...] = ()) -> Trajectory:
@@ -342,8 +342,8 @@ def test_safe_text_can_always_be_stored(text: str) -> None:
 
 
 def test_a_step_that_is_too_large_is_named_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evidence.trajectory_index.MAX_STEP_BYTES", 2000)
-    monkeypatch.setattr("evidence.trajectory.MAX_STEP_BYTES", 2000)
+    monkeypatch.setattr("evidence.trajectory.index.MAX_STEP_BYTES", 2000)
+    monkeypatch.setattr("evidence.trajectory.windows.MAX_STEP_BYTES", 2000)
     big = {"role": "system", "content": "x" * 3000}
     trajectory = opened(native(SYSTEM, big, TASK, answer("a", call("b")), result("b", "y" * 3000), SYSTEM))
     steps = trajectory.window().steps
@@ -410,7 +410,7 @@ def test_no_value_that_an_agent_writes_keeps_its_run_from_ending(data: bytes) ->
 
 
 def test_entries_beyond_the_bound_are_named_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evidence.trajectory_index.MAX_ENTRIES", 10)
+    monkeypatch.setattr("evidence.trajectory.index.MAX_ENTRIES", 10)
     trajectory = opened(native(*[SYSTEM] * 30))
     assert (trajectory.summary.steps, dict(trajectory.summary.problems)) == (10, {"too_many_entries": 1})
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.classify import classify_trial
-from evidence.codes import Bucket
-from evidence.results import read_run
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
+from runs.outcomes.codes import Bucket
 from tests.evidence.folders import RunCase, load_run, passing_run, sha256
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.classify import Classification, classify_trial
-from evidence.codes import CODES, Bucket, FailureClass
-from evidence.facts import TrialFacts
-from evidence.provenance import provenance_document
-from evidence.results import read_run
-from evidence.suite_result import PROMOTION, suite_document
-from evidence.trial_result import trial_document
-from evidence.verdict import OUR_SIDE, Verdict, suite_verdict
-from runs.documents.canonical import canonical_bytes
+from benchsite.lib.canonical import canonical_bytes
+from evidence.suite.document import PROMOTION, suite_document
+from evidence.suite.provenance import provenance_document
+from evidence.suite.run_facts import read_run
+from evidence.suite.verdict import OUR_SIDE, Verdict, suite_verdict
+from evidence.trial.classify import Classification, classify_trial
+from evidence.trial.document import trial_document
+from evidence.trial.facts import TrialFacts
+from runs.outcomes.codes import CODES, Bucket, FailureClass
 from tests.evidence.folders import passing_run
 from tests.evidence.variants import cancel, cancelled_in_agent, interrupted_in_agent, reward
 

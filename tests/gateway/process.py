@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.ledger import LedgerReport, read_ledger
-from runs.engine.tokens import derive_token
+from runs.documents.ledger import LedgerReport, read_ledger
+from runs.engine.network.tokens import derive_token
 from tests.gateway.bodies import ALIAS, MAX_TOKENS, completion, encoded
 
 PROGRAM = Path(__file__).parents[2] / "runs" / "images" / "gateway"

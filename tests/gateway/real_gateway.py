@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.ledger import LedgerReport
 from runs.containers import (
     ContainerRequest,
     connect,
@@ -19,9 +18,10 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
+from runs.documents.ledger import LedgerReport
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.image_lock import read_image_lock
-from runs.engine.gateway import GatewayEnd, GatewayPlan, RunGateway, RunNetworks, open_networks, start_gateway
+from runs.engine.network.gateway import GatewayEnd, GatewayPlan, RunGateway, RunNetworks, open_networks, start_gateway
 from runs.ownership import Journal, Role
 from runs.scripted.server import ScriptedServer
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine import tokens as engine_tokens
+from runs.engine.network import tokens as engine_tokens
 from runs.images.gateway.model_gateway import tokens as gateway_tokens
 from runs.images.gateway.model_gateway.admission import Desk, NotAdmitted
 from runs.images.gateway.model_gateway.tokens import TokenBook

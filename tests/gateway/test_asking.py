@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs.engine.tokens import derive_token
+from runs.engine.network.tokens import derive_token
 from tests.gateway.bodies import ALIAS, completion, encoded, request
 from tests.gateway.process import (
     CREDENTIAL,

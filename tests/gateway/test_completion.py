@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.ledger import message_digest
+from runs.documents.ledger import message_digest
 from runs.images.gateway.model_gateway.completion import judge
 from tests.gateway.bodies import ALIAS, completion
 

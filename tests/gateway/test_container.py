@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from evidence.clocks import moment
+from evidence.reading.clocks import moment
 from runs.containers import create_owned_network, remove_owned
-from runs.engine.egress import prove_egress
-from runs.engine.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
+from runs.engine.network.egress import prove_egress
+from runs.engine.network.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
 from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
 
 pytestmark = pytest.mark.harbor_compatibility

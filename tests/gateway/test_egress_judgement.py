@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.egress import judge
+from runs.engine.network.egress import judge
 
 GATEWAY = {"address": "172.20.0.2", "answer": "HTTP/1.1 404 Not Found\r\nServer: benchsite-gateway\r\n"}
 

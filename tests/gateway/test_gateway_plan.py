@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.engine.gateway import GatewayError, GatewayPlan, readiness_trial, start_gateway
+from runs.engine.network.gateway import GatewayError, GatewayPlan, readiness_trial, start_gateway
 
 SPEC: dict[str, Any] = {
     "images": {"gateway": "sha256:" + "a" * 64},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.ledger import LedgerReport, read_ledger
+from runs.documents.ledger import LedgerReport, read_ledger
 from runs.images.gateway.model_gateway.ledger import LINES_PER_KIND, Entry, Ledger
 
 SHA = "a" * 64

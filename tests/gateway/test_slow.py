@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from evidence.ledger import LedgerReport, read_ledger
+from runs.documents.ledger import LedgerReport, read_ledger
 from runs.images.gateway.model_gateway import incoming
 from runs.images.gateway.model_gateway.config import parse_config
 from runs.images.gateway.model_gateway.ledger import Ledger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.endpoint import endpoint_facts
+from evidence.trial.endpoint import endpoint_facts
 from runs.images.gateway.model_gateway import upstream
 from runs.images.gateway.model_gateway.config import Config, parse_config
 from tests.gateway.bodies import completion, encoded

@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from evidence.harbor_applied import (
-    Difference,
-    config_differences,
-    lock_differences,
-    mask,
-    trial_lock_differences,
-)
+from evidence.harbor.applied import Difference, config_differences, lock_differences, mask, trial_lock_differences
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "harbor-0.22.0"
 

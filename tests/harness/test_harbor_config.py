@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs.containers import OwnedNetwork
-from runs.engine.harbor_config import (
+from runs.engine.trials.harbor_config import (
     LimitsDoNotFit,
     environment_plan,
     harbor_config,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.harbor_applied import config_differences, lock_differences, trial_lock_differences
+from evidence.harbor.applied import config_differences, lock_differences, trial_lock_differences
 from runs.ownership import Role, Stage
 from tests.harness.real_parts import Bench
 from tests.harness.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of

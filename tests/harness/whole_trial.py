@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runs.engine.harbor_config import write_trial_files
+from runs.engine.trials.harbor_config import write_trial_files
 from tests.harness.real_parts import AGENT_TMPFS, MIB, VERIFIER_TMPFS, Bench
 
 TOKEN = "bearer-of-this-trial"

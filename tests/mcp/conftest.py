@@ -11,8 +11,8 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import connection
 
-from evidence import store
 from evidence.models import Artifact
+from evidence.register import store
 from runs.models import Run
 from tests.mcp.sessions import Session, session
 from tests.runs.conftest import real_queue  # noqa: F401 - a fixture

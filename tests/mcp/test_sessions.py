@@ -13,10 +13,10 @@ from django.core.management import call_command
 from django.db import transaction
 
 from benchsite.mcp.server import tool_schemas
-from runs import lifecycle, queue
 from runs.models import AuditEntry, Preview, Run
-from runs.preview import make_preview
-from runs.runlog import Line, append_log
+from runs.services import lifecycle, queue
+from runs.services.previewing import make_preview
+from runs.services.runlog import Line, append_log
 from tests.mcp.conftest import keep
 from tests.mcp.sessions import BOUND_S, ROOT
 from tests.runs.rows import Process, person, run_row

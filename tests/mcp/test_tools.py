@@ -14,14 +14,14 @@ from django.db import OperationalError
 from mcp_types import CallToolResult
 
 from benchsite import __version__
+from benchsite.lib.canonical import canonical_bytes, canonical_sha256
 from benchsite.mcp import evidence_tools, run_tools, tools
 from benchsite.mcp.server import tool_schemas
 from benchsite.mcp.tools import TOOLS, carry_out
-from evidence import parts, store
 from evidence.models import Artifact
-from runs.documents.canonical import canonical_bytes, canonical_sha256
+from evidence.register import proved_blocks, store
 from runs.models import AuditEntry, Preview
-from runs.runlog import Line, append_log
+from runs.services.runlog import Line, append_log
 from tests.commands.schemas import validated
 from tests.mcp.conftest import keep
 from tests.runs.rows import person, run_row
@@ -288,7 +288,7 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             read.append(len(data))
             return data
 
-    monkeypatch.setattr(parts, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
+    monkeypatch.setattr(proved_blocks, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
     return read
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.core.checks import Error
 
-from benchsite import environ
-from benchsite.checks import RULES, SECRETS, firing
+from benchsite.lib import environ
+from benchsite.system_checks import RULES, SECRETS, firing
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "k3y-of-a-test-Site_that-is-long-enough-0123456789-abcdefgh"

@@ -4,8 +4,8 @@ import pytest
 import redis
 from django.test import Client
 
-from benchsite import throttle
-from benchsite.client_address import client_address, is_direct_loopback, network_of
+from benchsite.accounts import throttle
+from benchsite.accounts.client_address import client_address, is_direct_loopback, network_of
 
 PEER = "198.51.100.9"
 

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 
-from benchsite import commandline, environ
+from benchsite.lib import commandline, environ
 
 HERE = Path("/nowhere/benchsite.sqlite3")
 

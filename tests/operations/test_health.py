@@ -13,8 +13,9 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from benchsite import bounded, health
-from benchsite.bounded import Question, Unanswered
+from benchsite import health
+from benchsite.lib import bounded
+from benchsite.lib.bounded import Question, Unanswered
 from tests.runs.conftest import real_queue  # noqa: F401 - a fixture
 from tests.runs.rows import worker_row
 

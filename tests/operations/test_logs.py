@@ -13,10 +13,10 @@ from django.test import Client, RequestFactory
 from django.urls import get_resolver
 from structlog.contextvars import clear_contextvars, get_contextvars
 
-from benchsite import environ, logs
+from benchsite.lib import environ, logs
 from benchsite.requests import RequestIdMiddleware, request_id_of
 from runs.engine import worker as serving
-from runs.engine.conclusion import Secrets
+from runs.engine.ending.conclusion import Secrets
 
 SENTINEL = 'sentinel-"quoted"/secret+value'
 
@@ -217,5 +217,5 @@ def test_no_address_leads_into_the_queues_package():
             yield from views(pattern.url_patterns) if hasattr(pattern, "url_patterns") else [pattern.callback]
 
     modules = {getattr(view, "__module__", "") for view in views(get_resolver().url_patterns)}
-    assert "runs.views.run_page" in modules
+    assert "runs.web.views.run_page" in modules
     assert not any(module.startswith("django_rq") for module in modules)

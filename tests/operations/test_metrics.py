@@ -15,10 +15,10 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchsite import metrics
-from evidence import store
 from evidence.models import Artifact
-from runs import lifecycle
+from evidence.register import store
 from runs.models import Bucket, Cleanup, Run, RunState, Stage, StageMark, Verdict
+from runs.services import lifecycle
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row, worker_row
 
 pytestmark = pytest.mark.django_db

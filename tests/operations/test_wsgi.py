@@ -5,7 +5,7 @@ import sys
 
 from tests.production.sites import ROOT
 
-LOADED = "import sys; import benchsite.wsgi; print('runs.views.run_page' in sys.modules)"
+LOADED = "import sys; import benchsite.wsgi; print('runs.web.views.run_page' in sys.modules)"
 
 
 def test_every_page_is_loaded_before_the_first_request() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from runs.containers import Engine, EngineError, create_owned, reconcile
-from runs.engine.cleanup import CleanupResult, clean_up, close, remove_all
-from runs.engine.processes import Launched, Stopped, launch
-from runs.engine.work_deletion import MAX_DEPTH, WorkRefused, delete_work
+from runs.engine.ending.cleanup import CleanupResult, clean_up, close, remove_all
+from runs.engine.ending.work_deletion import MAX_DEPTH, WorkRefused, delete_work
+from runs.engine.trials.processes import Launched, Stopped, launch
 from runs.ownership import Journal, Outcome, group_members, identity_is_alive
 
 from .conftest import agent_request
@@ -158,7 +158,7 @@ class TestCleanUp:
         create_owned(engine, journal, {}, agent_request())
         engine.script("inspect", *[Fault.ERROR] * 10_000)
         virtual = partial(reconcile, monotonic=engine.monotonic, sleep=engine.sleep)
-        monkeypatch.setattr("runs.engine.cleanup.reconcile", virtual)
+        monkeypatch.setattr("runs.engine.ending.cleanup.reconcile", virtual)
         assert run(engine, journal).state == "failed"
 
 

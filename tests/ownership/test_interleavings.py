@@ -23,7 +23,7 @@ from runs.containers import (
     start_owned,
 )
 from runs.ownership import MAX_BYTES, Fenced, Intent, Journal, JournalBusy, JournalError, Outcome, Role
-from runs.ownership_document import JournalDocument
+from runs.ownership.document import JournalDocument
 
 from .conftest import agent_request, journal_on
 from .fake_engine import FakeEngine, Fault

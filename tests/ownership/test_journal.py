@@ -33,9 +33,9 @@ from runs.ownership import (
     Stage,
     process_identity,
 )
-from runs.ownership_document import MAX_TEXT, JournalDocument
-from runs.ownership_format import dump, load
-from runs.ownership_storage import LockBusy, flocked
+from runs.ownership.document import MAX_TEXT, JournalDocument
+from runs.ownership.format import dump, load
+from runs.ownership.storage import LockBusy, flocked
 
 from .fake_engine import FakeEngine, new_id
 from .test_processes import until
@@ -258,7 +258,7 @@ class TestBounds:
     def test_a_bound_of_bytes_leaves_room_for_outcomes_and_the_fence(
         self, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("runs.ownership.MAX_BYTES", 6000)
+        monkeypatch.setattr("runs.ownership.journal.MAX_BYTES", 6000)
         worst = '"' * 5000
         intents = []
         with pytest.raises(JournalFull) as raised:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runs.containers import Engine, EngineError, create_owned
-from runs.engine.maintenance import maintenance, tidy
+from runs.engine.host.maintenance import maintenance, tidy
 from runs.ownership import JournalBusy, JournalCorrupt, Role, Stage
 
 from .conftest import agent_request

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from runs.engine import trials
-from runs.engine.processes import POLL_S, Launched, LaunchFailed, Stopped, launch, stop_group
-from runs.engine.trials import TERM_WAIT_S
+from runs.engine.trials import trial_process
+from runs.engine.trials.processes import POLL_S, Launched, LaunchFailed, Stopped, launch, stop_group
+from runs.engine.trials.trial_process import TERM_WAIT_S
 from runs.ownership import ProcessIdentity, group_members, identity_is_alive, process_identity
-from runs.ownership_processes import process_stat
+from runs.ownership.processes import process_stat
 
 OWNER = "0" * 32
 SLEEPS = "import time; time.sleep(60)"
@@ -201,12 +201,12 @@ class TestStopping:
     def test_a_trial_gives_harbor_its_time_to_save_its_logs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Measured: at most 1.7 s on a busy host."""
         asked: dict[str, float] = {}
-        monkeypatch.setattr(trials, "stop_group", lambda identity, *, owner, **waits: asked.update(waits))
-        process = trials.TrialProcess(SimpleNamespace(), _Owning(), 1, Path())  # type: ignore[arg-type]
+        monkeypatch.setattr(trial_process, "stop_group", lambda identity, *, owner, **waits: asked.update(waits))
+        process = trial_process.TrialProcess(SimpleNamespace(), _Owning(), 1, Path())  # type: ignore[arg-type]
         process.child = SimpleNamespace(identity=None)  # type: ignore[assignment]
         process.stop()
-        assert asked == {"term_wait_s": TERM_WAIT_S, "kill_wait_s": trials.KILL_WAIT_S}
-        assert TERM_WAIT_S > 1.7 and TERM_WAIT_S + trials.KILL_WAIT_S < 5
+        assert asked == {"term_wait_s": TERM_WAIT_S, "kill_wait_s": trial_process.KILL_WAIT_S}
+        assert TERM_WAIT_S > 1.7 and TERM_WAIT_S + trial_process.KILL_WAIT_S < 5
 
     def test_a_stopped_process_is_killed_too(self, started: Callable[..., Launched]) -> None:
         launched = started(SLEEPS)

@@ -29,7 +29,7 @@ from runs.containers import (
     start_owned,
     still_present,
 )
-from runs.engine.cleanup import clean_up
+from runs.engine.ending.cleanup import clean_up
 from runs.ownership import Fenced, Journal, Outcome, Role, Stage
 
 from .conftest import agent_request

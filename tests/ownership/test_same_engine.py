@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from runs.containers import EngineError, create_owned
-from runs.engine.cleanup import clean_up
-from runs.engine.maintenance import maintenance, tidy
-from runs.engine.same_engine import NAME, connect_same, remember_engine, require_same
+from runs.engine.ending.cleanup import clean_up
+from runs.engine.host.maintenance import maintenance, tidy
+from runs.engine.host.same_engine import NAME, connect_same, remember_engine, require_same
 from runs.ownership import Journal, Role, Stage
 
 from .conftest import agent_request
@@ -42,11 +42,11 @@ def test_a_run_is_not_clean_on_another_engine_and_is_on_its_own(
     journal = Journal.create(tmp_path / "run", run_id="r1")
     remember_engine(journal.directory, engine)
     owned = create_owned(engine, journal, {"trial": 1}, agent_request())
-    monkeypatch.setattr("runs.engine.same_engine.connect", lambda _: other)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: other)
     moved = clean_up(lambda: connect_same(journal.directory, 5), journal, reason="ended")
     assert (moved.state, moved.problems) == ("failed", ("engine_changed",))
     assert owned.id in engine.resources and not journal.read().resource(owned.intent.nonce).settled
-    monkeypatch.setattr("runs.engine.same_engine.connect", lambda _: engine)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: engine)
     assert clean_up(lambda: connect_same(journal.directory, 5), journal, reason="ended").state == "clean"
     assert engine.resources == {}
 

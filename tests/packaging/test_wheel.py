@@ -43,7 +43,7 @@ def test_the_wheel_holds_what_is_easily_forgotten(wheel: Path) -> None:
 def test_the_wheel_says_what_it_needs_and_how_it_is_started(installed: Installed) -> None:
     program = "from importlib.metadata import *; print(entry_points(name='benchsite')); print(metadata('benchsite'))"
     said = installed.python(program)
-    assert "benchsite.commandline:main" in said
+    assert "benchsite.lib.commandline:main" in said
     assert "Provides-Extra: s3" in said and "Requires-Python: >=3.12" in said
 
 

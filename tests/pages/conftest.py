@@ -42,10 +42,13 @@ def signed_in(site: Site, who: str) -> Client:
 def _no_queue(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Jobs are noted, not queued: pages must not need a queue, and tests start none."""
     noted: list[Any] = []
-    monkeypatch.setattr("runs.queue.put", lambda run_id, worker, **_: noted.append(("run", run_id, worker)))
-    monkeypatch.setattr("runs.queue.put_cleanup", lambda run_id, worker, **_: noted.append(("cleanup", run_id, worker)))
+    monkeypatch.setattr("runs.services.queue.put", lambda run_id, worker, **_: noted.append(("run", run_id, worker)))
     monkeypatch.setattr(
-        "runs.queue.put_endpoint_test", lambda test_id, worker: noted.append(("endpoint test", test_id, worker))
+        "runs.services.queue.put_cleanup", lambda run_id, worker, **_: noted.append(("cleanup", run_id, worker))
+    )
+    monkeypatch.setattr(
+        "runs.services.queue.put_endpoint_test",
+        lambda test_id, worker: noted.append(("endpoint test", test_id, worker)),
     )
     return noted
 

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from evidence.ingest import ingest
+from evidence.register.ingest import ingest
 from runs.models import Run, Trial
 
 COMMANDS = (

@@ -14,9 +14,7 @@ import time_machine
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from evidence.codes import CODES
-from runs import locks, preview, registry, reviewing
-from runs.documents import packaged
+from runs.documents.bundle import packaged
 from runs.models import (
     AuditEntry,
     AuditKind,
@@ -35,7 +33,9 @@ from runs.models import (
     Verdict,
     Worker,
 )
-from runs.preview import Choice
+from runs.outcomes.codes import CODES
+from runs.services import locks, previewing, registry, reviewing
+from runs.services.previewing import Choice
 from tests.pages.evidence_files import keep
 
 PASSWORD = "a long enough password"
@@ -214,7 +214,7 @@ _specs: dict[tuple[str, str, int], str] = {}
 
 
 def _resolved(on: Site, endpoint: Endpoint) -> str:
-    resolved, _checks = preview.resolve(preview.Choice(on.profile, on.bundle, endpoint, on.worker))
+    resolved, _checks = previewing.resolve(previewing.Choice(on.profile, on.bundle, endpoint, on.worker))
     if resolved is None:
         raise AssertionError("the invented site does not resolve a spec")
     return resolved.text

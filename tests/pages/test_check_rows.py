@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from runs import preview
 from runs.models import Preview, Worker
-from runs.presenting.check_rows import check_rows, check_word
+from runs.services import previewing
+from runs.web.presenting.check_rows import check_rows, check_word
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site, make_run
 from tests.pages.test_previews import page
@@ -13,7 +13,7 @@ from tests.pages.test_run_page import plain
 
 def never_reported(site: Site) -> Preview:
     worker = Worker.objects.create(name="wroker-1")
-    return preview.make_preview(user=site.operator, choice=replace(site.choice, worker=worker))
+    return previewing.make_preview(user=site.operator, choice=replace(site.choice, worker=worker))
 
 
 def test_a_worker_without_a_report_blocks_once_and_names_its_remedy(site: Site, browse: Browser) -> None:
@@ -58,7 +58,7 @@ def test_the_stored_checks_keep_their_codes(site: Site) -> None:
 def test_a_prepared_worker_that_never_reported_is_only_asked_to_report(site: Site, browse: Browser) -> None:
     Worker.objects.filter(pk=site.worker.pk).update(report="", reported_at=None, capability_sha256="")
     site.worker.refresh_from_db()
-    text = plain(page(browse("operator"), preview.make_preview(user=site.operator, choice=site.choice)))
+    text = plain(page(browse("operator"), previewing.make_preview(user=site.operator, choice=site.choice)))
     assert "Without its report 1 other check could not be made" in text
     assert "Run manage.py worker --report there, or start the worker." in text
 
@@ -66,7 +66,7 @@ def test_a_prepared_worker_that_never_reported_is_only_asked_to_report(site: Sit
 def test_a_worker_that_reported_and_prepared_nothing_is_one_row_too(site: Site) -> None:
     site.worker.harness_locks.update(current=False)
     site.worker.image_locks.update(current=False)
-    cause, *rest = check_rows(preview.make_preview(user=site.operator, choice=site.choice).checks)
+    cause, *rest = check_rows(previewing.make_preview(user=site.operator, choice=site.choice).checks)
     assert (cause.name, len(cause.because)) == ("Prepared assets", 7)
     assert "so 7 checks cannot hold" in cause.found
     assert not [row for row in rest if row.icon == "blocked"]
@@ -86,7 +86,7 @@ def test_an_agent_of_another_version_is_a_cause_of_its_own(site: Site) -> None:
 
 def test_one_missing_image_keeps_its_own_row(site: Site) -> None:
     site.worker.image_locks.filter(role="verifier").update(current=False)
-    first = check_rows(preview.make_preview(user=site.operator, choice=site.choice).checks)[0]
+    first = check_rows(previewing.make_preview(user=site.operator, choice=site.choice).checks)[0]
     assert (first.name, first.because) == ("Verifier image", ())
 
 
@@ -97,5 +97,5 @@ def test_no_name_of_a_check_is_a_path(site: Site) -> None:
 
 def test_one_run_before_this_one_is_one(site: Site) -> None:
     make_run(site, "queued")
-    checks = preview.make_preview(user=site.operator, choice=site.choice).checks
+    checks = previewing.make_preview(user=site.operator, choice=site.choice).checks
     assert [check["detail"] for check in checks if check["name"] == "worker idle"] == ["1 run is before this one."]

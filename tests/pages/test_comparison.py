@@ -7,7 +7,7 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.comparison import Attempt, Change, compare
+from evidence.web.comparison import Attempt, Change, compare
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site, make_run
 from tests.pages.test_run_page import many_trials, plain
@@ -127,7 +127,7 @@ def test_how_many_fields_differ_is_counted_beyond_what_is_shown(
     good, other = make_run(site, "passed"), make_run(site, "failed", endpoint=site.other_endpoint)
     path, client = f"/runs/compare/?baseline={good.key}&candidate={other.key}", browse("viewer")
     whole = re.search(r"(\d+) of \d+ fields;", client.get(path).content.decode())
-    monkeypatch.setattr("evidence.views.compare._SPEC_ROWS", 1)
+    monkeypatch.setattr("evidence.web.compare._SPEC_ROWS", 1)
     text = client.get(path).content.decode()
     cut = re.search(r"(\d+) of \d+ fields;", text)
     assert whole is not None and cut is not None and whole[1] == cut[1]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.endpoint_testing import finish, not_made
+from runs.checks.readiness import Answer, judge
 from runs.models import Endpoint, EndpointTest
-from runs.readiness import Answer, judge
+from runs.services.endpoint_testing import finish, not_made
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site
 

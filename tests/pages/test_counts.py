@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.presenting.counts import Counts, aloud, gates, rates, shares, strip
+from runs.web.presenting.counts import Counts, aloud, gates, rates, shares, strip
 
 small = st.integers(min_value=0, max_value=5000)
 

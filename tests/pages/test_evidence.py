@@ -9,8 +9,8 @@ import pytest
 from django.core.files.storage import default_storage
 from django.test import Client
 
-from evidence import retention, store
 from evidence.models import Artifact
+from evidence.register import retention, store
 from runs.models import AuditEntry, Run
 from tests.pages.conftest import Browser
 from tests.pages.evidence_files import keep

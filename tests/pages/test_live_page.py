@@ -13,10 +13,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from runs import cleaning, lifecycle
 from runs.models import Bucket, Cleanup, Run, RunState, Trial, Verdict, Worker
-from runs.runlog import Line, append_log
-from runs.views.run_panels import NAMES
+from runs.services import cleaning, lifecycle
+from runs.services.runlog import Line, append_log
+from runs.web.views.run_panels import NAMES
 from tests.pages.conftest import Browser
 from tests.pages.evidence_files import keep
 from tests.pages.factories import PLANS, Site, make_run

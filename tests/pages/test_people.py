@@ -9,8 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from runs import access
 from runs.models import AuditEntry
+from runs.services import access
 from tests.pages.conftest import Browser
 from tests.pages.factories import PASSWORD, Site, person
 

@@ -9,9 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from evidence.ingest import MAX_FILES, MAX_RUN_BYTES
-from runs import locks
+from evidence.register.ingest import MAX_FILES, MAX_RUN_BYTES
 from runs.models import AuditEntry, Preview, Run, TaskBundle, Worker
+from runs.services import locks
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, digest
 
@@ -36,7 +36,7 @@ def page(client: Client, preview: Preview) -> str:
 
 
 def confirm(client: Client, preview: Preview, *, accept: list[str] | None = None, token: str = "") -> Any:
-    from runs import starting
+    from runs.services import starting
 
     names = [check["name"] for check in preview.to_accept] if accept is None else accept
     data = {"token": token or starting.token_of(preview), "accept": names}

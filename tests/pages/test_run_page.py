@@ -10,9 +10,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from runs import lifecycle
 from runs.models import AuditEntry, Run, Trial, Worker
-from runs.runlog import Line, append_log
+from runs.services import lifecycle
+from runs.services.runlog import Line, append_log
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.evidence_files import keep
 from tests.pages.factories import PLANS, Site, make_run
@@ -241,7 +241,11 @@ def test_pages_of_many_trials_read_rows_and_open_no_file(
     many_trials(run, 1400)
     Run.objects.filter(pk=run.pk).update(count_requested=1400)
     text_of(client, run)  # templates are loaded
-    for name in ("evidence.folder.Folder.open", "evidence.results.read_run", "evidence.store.open_stored"):
+    for name in (
+        "benchsite.lib.folder.Folder.open",
+        "evidence.suite.run_facts.read_run",
+        "evidence.register.store.open_stored",
+    ):
         monkeypatch.setattr(name, opened)
     assert "task-0050" in text_of(client, run)
     assert client.get("/runs/").status_code == 200

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from benchsite import throttle
+from benchsite.accounts import throttle
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import PASSWORD, Site
 

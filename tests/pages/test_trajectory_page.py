@@ -10,8 +10,8 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.trajectory_page import folded, pieces
-from evidence.trajectory_text import Text, shown
+from evidence.trajectory.text import Text, shown
+from evidence.web.trajectory_page import folded, pieces
 from runs.models import Run
 from tests.pages.conftest import Browser
 from tests.pages.evidence_files import keep, native_trajectory

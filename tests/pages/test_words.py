@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchsite import words
+from benchsite.lib import words
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from runs import endpoint_testing, hosts, preview
 from runs.models import AuditEntry, Run, Worker
-from runs.presenting.workers import condition
+from runs.services import endpoint_testing, lost_hosts, previewing
+from runs.services.worker_condition import condition
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, make_run
 from tests.pages.test_access import ROLES
@@ -82,7 +82,7 @@ def test_confirming_ends_the_runs_once_and_names_who_did_it(silent: Run, browse:
         "interrupted",
         "error",
         "failed",
-        hosts.LOST_CODE,
+        lost_hosts.LOST_CODE,
     )
     assert "worker-1 is declared lost; 1 run ended." in first
     assert "worker-1 was declared lost before; 0 runs ended." in second
@@ -140,7 +140,7 @@ def mistaken(site: Site) -> Worker:
 def test_a_mistaken_worker_is_removed_with_its_previews_and_tests(
     site: Site, browse: Browser, mistaken: Worker
 ) -> None:
-    preview.make_preview(user=site.operator, choice=replace(site.choice, worker=mistaken))
+    previewing.make_preview(user=site.operator, choice=replace(site.choice, worker=mistaken))
     endpoint_testing.request_test(user=site.operator, endpoint=site.endpoint, worker=mistaken)
     admin = browse("admin")
     said = admin.get(REMOVE).content.decode()
@@ -221,7 +221,7 @@ def test_the_admins_action_leads_to_the_page_that_says_what_goes(site: Site, bro
 
 
 def test_what_a_worker_cannot_enforce_is_counted_as_a_preview_counts_it(site: Site, browse: Browser) -> None:
-    asked = preview.make_preview(user=site.operator, choice=site.choice).to_accept
+    asked = previewing.make_preview(user=site.operator, choice=site.choice).to_accept
     client = browse("viewer")
     assert f"{len(asked)} limits not enforced" in client.get("/workers/").content.decode()
     text = client.get("/workers/worker-1/").content.decode()

@@ -16,10 +16,10 @@ def main() -> None:
     django.setup()
     from django.conf import settings
 
-    from evidence.classify import classify_trial
-    from evidence.ingest import ingest
-    from evidence.publishing import publish
-    from evidence.results import read_run
+    from evidence.register.ingest import ingest
+    from evidence.register.publishing import publish
+    from evidence.suite.judgement import judge
+    from evidence.suite.run_facts import read_run
     from tests.evidence.folders import passing_run
     from tests.evidence.rows import run_of
     from tests.evidence.test_ingest import finished
@@ -32,7 +32,7 @@ def main() -> None:
     ingest(run, folder)
     run = finished(run, folder)
     facts = read_run(folder)
-    publish(run, facts, [classify_trial(trial) for trial in facts.trials])
+    publish(run, facts, judge(facts, cleanup_clean=run.cleanup == "clean"))
     print(run.key)
 
 

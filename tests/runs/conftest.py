@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django_rq.settings import QUEUES
 
-from benchsite import embedded_redis
+from benchsite.lib import embedded_redis
 
 
 @pytest.fixture

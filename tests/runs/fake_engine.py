@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from runs import lifecycle
-from runs.engine import recovery
+from runs.engine.ending import recovery
 from runs.models import Bucket, Cleanup, Run, RunState, Verdict
 from runs.ownership import process_identity
+from runs.services import lifecycle
 from tests.runs.rows import PASSED
 
 

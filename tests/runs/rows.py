@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from runs.lifecycle import TrialEnd
 from runs.models import Bucket, Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
+from runs.services.lifecycle import TrialEnd
 
 HEX = "ab" * 32
 TASKS = ("ledger-totals", "config-merge", "file-tree")

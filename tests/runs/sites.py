@@ -5,12 +5,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from runs import locks, registry, reviewing
-from runs.documents.canonical import canonical_sha256
-from runs.documents.packaged import ENVIRONMENT_SMOKE, read_bundle
+from benchsite.lib.canonical import canonical_sha256
+from runs.checks.worker import OPTIONAL_LIMITS, REQUIRED_LIMITS
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import Endpoint, Profile, TaskBundle, Worker
-from runs.preview import Choice
-from runs.worker_checks import OPTIONAL_LIMITS, REQUIRED_LIMITS
+from runs.services import locks, registry, reviewing
+from runs.services.previewing import Choice
 from tests.runs.rows import person
 
 NAME = "environment-smoke"

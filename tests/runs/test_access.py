@@ -5,9 +5,9 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
-from runs import access
-from runs.access import PERMISSIONS_OF_ROLE, Role
-from runs.guards import GUARDS, install
+from runs.models.triggers import GUARDS, install
+from runs.services import access
+from runs.services.access import PERMISSIONS_OF_ROLE, Role
 from tests.runs.rows import person, run_row
 
 pytestmark = pytest.mark.django_db

@@ -4,9 +4,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import IntegrityError, connection, transaction
 
-from runs import audit
 from runs.models import AuditEntry, AuditKind
 from runs.models.audit import AppendOnly
+from runs.services import audit
 from tests.runs.rows import person, run_row
 
 pytestmark = pytest.mark.django_db

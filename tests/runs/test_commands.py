@@ -8,11 +8,11 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from runs import lifecycle, queue, runlog
 from runs.engine import worker
 from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
 from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict, Worker
-from runs.refusals import BadInput
+from runs.services import lifecycle, queue, runlog
+from runs.services.refusals import BadInput
 from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 from tests.runs.sites import Site, ready_site, report
@@ -155,7 +155,7 @@ class TestPreview:
         assert "block\tengine\tengine.unreachable\tNo answer. Start the engine" in result.out
 
     def test_cli_and_python_give_the_same_bytes(self, site):
-        from runs.preview import make_preview
+        from runs.services.previewing import make_preview
 
         shown = command("preview", "--endpoint", "scripted", "--json").json
         assert shown["spec_sha256"] == make_preview(**site.choice()).spec_sha256

@@ -9,20 +9,20 @@ from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 from django.utils import timezone
 
-from evidence import retention
-from runs import lifecycle
-from runs.cleaning import NotDeclarable, declare_resolved, request_cleanup
+from evidence.register import retention
 from runs.containers import EngineError
-from runs.engine import remains
-from runs.engine.recovery import recover, retry_cleanup
-from runs.engine.remains import look_for_remains
-from runs.engine.same_engine import remember_engine
+from runs.engine.ending import remains
+from runs.engine.ending.recovery import recover, retry_cleanup
+from runs.engine.ending.remains import look_for_remains
+from runs.engine.host.same_engine import remember_engine
 from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Verdict, Worker
 from runs.ownership import Journal, Outcome, Role
-from runs.presenting.banner import Situation, banner, counts_of
-from runs.presenting.owned import owned
-from runs.presenting.run_rows import run_row as listed
-from runs.refusals import BadInput
+from runs.services import lifecycle
+from runs.services.cleaning import NotDeclarable, declare_resolved, request_cleanup
+from runs.services.refusals import BadInput
+from runs.web.presenting.banner import Situation, banner, counts_of
+from runs.web.presenting.owned import owned
+from runs.web.presenting.run_rows import run_row as listed
 from tests.runs.rows import PASSED, Process, person, run_row
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("real_queue")]
@@ -57,7 +57,7 @@ class Answering:
 def engine(monkeypatch: pytest.MonkeyPatch) -> Answering:
     api = Answering()
     monkeypatch.setattr(remains, "connect", lambda timeout_s: api)
-    monkeypatch.setattr("runs.engine.same_engine.connect", lambda timeout_s: api)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda timeout_s: api)
     return api
 
 

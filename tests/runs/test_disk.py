@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runs import bundle_import
-from runs.disk import disk_trouble
+from benchsite.lib.disk import disk_trouble
 from runs.engine import worker
+from runs.services import bundle_import
 from tests.commands.calling import command
 
 pytestmark = pytest.mark.django_db

@@ -9,14 +9,14 @@ from django.core.exceptions import PermissionDenied
 from django.utils import timezone
 from redis.exceptions import ConnectionError as NoRedis
 
-from runs import endpoint_testing, queue, registry
-from runs.checks import Check
-from runs.endpoint_testing import CannotTest, claim, finish, last_result, last_tests, not_made, request_test
+from runs.checks.check import Check
+from runs.checks.readiness import Answer, judge
 from runs.management.output import Exit
 from runs.models import AuditEntry, EndpointTest, Worker
 from runs.models.endpoint_tests import WAITS_AT_MOST
-from runs.preview import make_preview
-from runs.readiness import Answer, judge
+from runs.services import endpoint_testing, queue, registry
+from runs.services.endpoint_testing import CannotTest, claim, finish, last_result, last_tests, not_made, request_test
+from runs.services.previewing import make_preview
 from tests.commands.calling import command
 from tests.runs.rows import person, worker_row
 from tests.runs.sites import RECORD, Site, ready_site

@@ -3,11 +3,11 @@
 import pytest
 from django.conf import settings
 
-from runs import lifecycle
-from runs.engine.folder import RunFolder
-from runs.engine.recovery import recover
+from runs.engine.ending.recovery import recover
+from runs.engine.host.folder import RunFolder
 from runs.models import Cleanup, Run, RunState, Verdict
 from runs.ownership import Intent, Journal, Outcome, Role
+from runs.services import lifecycle
 from tests.ownership.fake_engine import FakeEngine
 from tests.runs.rows import PASSED, Process, run_row
 
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
-    monkeypatch.setattr("runs.engine.same_engine.connect", lambda _: engine)
-    monkeypatch.setattr("runs.engine.recovery.connect", lambda _: engine)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: engine)
+    monkeypatch.setattr("runs.engine.ending.recovery.connect", lambda _: engine)
     return engine
 
 

@@ -10,18 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as HypothesisTestCase
 
-from runs import lifecycle
-from runs.lifecycle import (
-    CancelOutcome,
-    Failure,
-    HostBusy,
-    IllegalEnding,
-    IllegalMove,
-    NoSuchRun,
-    NoSuchTrial,
-    NotActive,
-    ResourceState,
-)
 from runs.models import (
     LEGAL_ENDINGS,
     TERMINAL_STATES,
@@ -34,7 +22,19 @@ from runs.models import (
     Stage,
     Verdict,
 )
-from runs.runlog import Line, read_log
+from runs.services import lifecycle
+from runs.services.lifecycle import (
+    CancelOutcome,
+    Failure,
+    HostBusy,
+    IllegalEnding,
+    IllegalMove,
+    NoSuchRun,
+    NoSuchTrial,
+    NotActive,
+    ResourceState,
+)
+from runs.services.runlog import Line, read_log
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 
 pytestmark = pytest.mark.django_db

@@ -3,9 +3,10 @@
 import pytest
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
-from runs import lifecycle, patience
+from benchsite.lib import database_retry
+from benchsite.lib.database_retry import patiently
 from runs.models import Run
-from runs.patience import patiently
+from runs.services import lifecycle
 from tests.runs.rows import Process, run_row
 
 
@@ -69,7 +70,7 @@ def broken_connection() -> None:
 class TestRestart:
     def test_a_run_goes_on_after_its_connection_broke(self, monkeypatch):
         run = run_row()
-        monkeypatch.setattr(patience, "_patience_s", 10.0)
+        monkeypatch.setattr(database_retry, "_patience_s", 10.0)
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
         broken_connection()
         assert lifecycle.heartbeat(run.pk)

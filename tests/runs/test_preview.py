@@ -6,12 +6,12 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.utils import timezone
 
-from runs import locks, registry, reviewing
-from runs.documents.canonical import load_object
+from benchsite.lib.canonical import load_object
+from runs.checks.worker import REQUIRED_LIMITS
 from runs.models import AuditEntry, HarnessLock, ImageLock, Preview, Run, TaskBundle, Worker
-from runs.preview import make_preview
-from runs.refusals import BadInput, UnknownName
-from runs.worker_checks import REQUIRED_LIMITS
+from runs.services import locks, registry, reviewing
+from runs.services.previewing import make_preview
+from runs.services.refusals import BadInput, UnknownName
 from tests.runs.rows import person, run_row
 from tests.runs.sites import RECORD, Site, ready_site, report
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runs.checks import Check
-from runs.readiness import (
+from runs.checks.check import Check
+from runs.checks.readiness import (
     ANSWER,
     CODES,
     CREDENTIAL,

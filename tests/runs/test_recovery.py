@@ -13,9 +13,8 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs import hosts, lifecycle
-from runs.engine import recovery
-from runs.engine.recovery import RecoveryBusy, lease_is_alive, recover, recover_run, retry_cleanup
+from runs.engine.ending import recovery
+from runs.engine.ending.recovery import RecoveryBusy, lease_is_alive, recover, recover_run, retry_cleanup
 from runs.models import (
     AuditEntry,
     Bucket,
@@ -28,6 +27,7 @@ from runs.models import (
     Worker,
 )
 from runs.ownership import Journal, Outcome, Role, process_identity
+from runs.services import lifecycle, lost_hosts
 from tests.runs import fake_engine
 from tests.runs.rows import PASSED, Process, person, run_row
 
@@ -179,7 +179,9 @@ class TestCleanup:
         with journal.creating(intent) as slot:
             slot.persist("a" * 64)
         journal.record_outcome(intent.nonce, Outcome.REMOVED)
-        monkeypatch.setattr("runs.engine.same_engine.connect", lambda timeout_s: pytest.fail("no engine is needed"))
+        monkeypatch.setattr(
+            "runs.engine.host.same_engine.connect", lambda timeout_s: pytest.fail("no engine is needed")
+        )
         assert recover("local").cleaned == [run.key]
         resource = OwnedResource.objects.get(run=run)
         assert (resource.resource_id, resource.left) == ("a" * 64, False)
@@ -230,10 +232,10 @@ class TestLostHost:
         lifecycle.record_trial(run.pk, 1, PASSED)
         queued = run_row(worker="far")
         root = person("ada", "admin")
-        assert hosts.declare_host_lost(user=root, worker=run.worker) == [run]
+        assert lost_hosts.declare_host_lost(user=root, worker=run.worker) == [run]
         run = again(run)
         assert (run.state, run.verdict, run.cleanup) == ("interrupted", "error", "failed")
-        assert (run.count_passed, run.count_error, run.failure_code) == (1, 2, hosts.LOST_CODE)
+        assert (run.count_passed, run.count_error, run.failure_code) == (1, 2, lost_hosts.LOST_CODE)
         assert again(queued).state == RunState.QUEUED
         entry = AuditEntry.objects.get(kind="host_lost")
         assert (entry.actor_name, entry.detail) == ("ada", {"runs": [run.key]})
@@ -241,33 +243,33 @@ class TestLostHost:
     def test_a_run_that_was_being_cancelled_ends_as_cancelled(self):
         run = claimed_by(Process(), host="far-away", worker="far")
         lifecycle.request_cancel(run.pk, user=None)
-        hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+        lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
         assert (again(run).state, again(run).cleanup) == ("cancelled", "failed")
         assert set(run.trials.values_list("bucket", flat=True)) == {Bucket.CANCELLED}
 
     def test_twice_is_once(self):
         run = claimed_by(Process(), host="far-away", worker="far")
         root = person("ada", "admin")
-        hosts.declare_host_lost(user=root, worker=run.worker)
-        assert hosts.declare_host_lost(user=root, worker=run.worker) == []
+        lost_hosts.declare_host_lost(user=root, worker=run.worker)
+        assert lost_hosts.declare_host_lost(user=root, worker=run.worker) == []
         assert AuditEntry.objects.filter(kind="host_lost").count() == 1
 
     def test_a_worker_that_serves_is_not_lost(self):
         run = claimed_by(Process(), host="far-away", worker="far")
         Worker.objects.filter(name="far").update(pid=7, heartbeat_at=timezone.now())
-        with pytest.raises(hosts.StillServing):
-            hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+        with pytest.raises(lost_hosts.StillServing):
+            lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
         assert again(run).active and not AuditEntry.objects.exists()
 
     @pytest.mark.parametrize("role", ["viewer", "operator", "reviewer"])
     def test_only_administrators_declare_it(self, role):
         with pytest.raises(PermissionDenied):
-            hosts.declare_host_lost(user=person("pat", role), worker=run_row().worker)
+            lost_hosts.declare_host_lost(user=person("pat", role), worker=run_row().worker)
 
     def test_when_it_returns_it_reconciles(self):
         run = claimed_by(Process())
-        hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
-        assert hosts.back_in_service("local") and not hosts.back_in_service("local")
+        lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+        assert lost_hosts.back_in_service("local") and not lost_hosts.back_in_service("local")
         assert recover("local").cleaned == [run.key]
         run = again(run)
         assert (run.state, run.verdict, run.cleanup) == ("interrupted", "error", "clean")
@@ -275,7 +277,7 @@ class TestLostHost:
 
     def test_a_partitioned_worker_learns_that_its_run_is_over(self):
         run = claimed_by(me(), host="far-away", worker="far")
-        hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+        lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
         assert not lifecycle.heartbeat(run.pk)
         assert not lifecycle.enter_stage(run.pk, Stage.TRIAL, trial=1)
         with pytest.raises(lifecycle.NotActive):

@@ -6,11 +6,11 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, connection, transaction
 
-from runs import reviewing
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.models import AuditEntry, BundleStatus, TaskBundle
 from runs.models.documents import FrozenBundle
-from runs.reviewing import BundleRefused
+from runs.services import reviewing
+from runs.services.reviewing import BundleRefused
 from tests.runs.rows import person
 from tests.runs.sites import install_bundle
 

@@ -7,7 +7,7 @@ from hypothesis.extra.django import TestCase as HypothesisTestCase
 
 from runs.models import LogLine, Run
 from runs.models.resources import LOG_BYTES_KEPT, LOG_LINES_KEPT, LOG_TEXT_LIMIT
-from runs.runlog import Line, append_log, read_log
+from runs.services.runlog import Line, append_log, read_log
 from tests.runs.rows import run_row
 
 pytestmark = pytest.mark.django_db

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runs import scratch as scratching
-from runs.scratch import scratch, sweep
+from runs.ownership import scratch as scratching
+from runs.ownership.scratch import scratch, sweep
 
 MAKER = """
 import sys, time
 from pathlib import Path
-from runs.scratch import scratch
+from runs.ownership.scratch import scratch
 with scratch(Path(sys.argv[1]), "audit") as place:
     (place / "private").write_text("evidence")
     print(place, flush=True)

@@ -5,8 +5,8 @@ from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from pytest_django import DjangoAssertNumQueries
 
-from runs.access import CLEAN, START, VIEW, Role, may
-from runs.signing_in import Backend
+from benchsite.accounts.backend import Backend
+from runs.services.access import CLEAN, START, VIEW, Role, may
 
 pytestmark = pytest.mark.django_db
 

@@ -9,18 +9,11 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
-from runs import locks, queue, registry, reviewing
 from runs.models import AuditEntry, Preview, Run, RunState, Trial
-from runs.preview import make_preview
-from runs.refusals import (
-    BadToken,
-    Blocked,
-    Changed,
-    NoSuchPreview,
-    NotAccepted,
-    PreviewExpired,
-)
-from runs.starting import confirm, confirm_by_hash, token_of
+from runs.services import locks, queue, registry, reviewing
+from runs.services.previewing import make_preview
+from runs.services.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired
+from runs.services.starting import confirm, confirm_by_hash, token_of
 from tests.runs.rows import person
 from tests.runs.sites import HARNESS, RECORD, Site, ready_site, report
 from tests.runs.test_lifecycle import at_once

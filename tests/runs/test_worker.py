@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from benchsite import embedded_redis
 from benchsite.health import Workers, count_workers
-from runs import lifecycle, queue
+from benchsite.lib import embedded_redis
 from runs.engine import worker as serving
 from runs.models import Run, RunState, Worker
+from runs.services import lifecycle, queue
 from tests.runs import fake_engine
 from tests.runs.fake_engine import executions, go_file
 from tests.runs.rows import run_row

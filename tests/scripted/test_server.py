@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.readiness import question
+from runs.checks.readiness import question
 from runs.scripted.scripts import FAILING_AT_ONCE, Mode
 from runs.scripted.server import LABEL, Answer, ScriptedServer, answer_to
 

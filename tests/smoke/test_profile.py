@@ -2,8 +2,8 @@
 
 import pytest
 
-from runs import registry
-from runs.documents.packaged import ENVIRONMENT_SMOKE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
+from runs.services import registry
 from runs.smoke.driver import packaged_profile
 from tests.runs.rows import profile_row
 

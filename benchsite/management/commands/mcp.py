@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from benchsite.mcp.server import SiteServer, tool_schemas
 from runs.management.output import Exit, SiteCommand, acting_user
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):

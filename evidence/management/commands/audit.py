@@ -8,14 +8,14 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite.words import counted
-from evidence.auditing import Difference, NoRoom, audit
-from evidence.store import StorageFails
-from runs import access
+from benchsite.lib.words import counted
+from evidence.register.auditing import Difference, NoRoom, audit
+from evidence.register.store import StorageFails
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import Run
-from runs.scratch import scratch
+from runs.ownership.scratch import scratch
+from runs.services import access
 
 SCHEMA = "benchsite.audit/v1"
 
@@ -65,7 +65,7 @@ class Command(SiteCommand):
         return Exit.DONE if report.clean else Exit.ERROR
 
     def _replay(self, run: Run, folder: Path) -> Iterator[Difference]:
-        from runs.engine.replay import ReplayImpossible, replay_verifier  # only workers import the engine
+        from runs.engine.grading.replay import ReplayImpossible, replay_verifier  # only workers import the engine
 
         try:
             replays = replay_verifier(run, folder)

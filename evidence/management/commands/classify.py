@@ -6,13 +6,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.classify import Classification, classify_trial
-from evidence.results import RunFacts, read_run
-from evidence.trial_result import trial_document
-from evidence.verdict import SuiteVerdict, Verdict, suite_verdict
+from evidence.suite.judgement import RunJudgement, judge
+from evidence.suite.run_facts import RunFacts, read_run
+from evidence.suite.verdict import Verdict
+from evidence.trial.document import trial_document
 from runs.management.output import Exit, SiteCommand
 from runs.management.run_words import coverage
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 SCHEMA = "benchsite.classification/v1"
 _EXITS = {Verdict.PASSED: Exit.DONE, Verdict.FAILED: Exit.FAILED, Verdict.CANCELLED: Exit.CANCELLED}
@@ -33,18 +33,12 @@ class Command(SiteCommand):
         if not directory.is_dir():
             raise BadInput(f"There is no folder {directory}.", code="input.no_folder")
         facts = read_run(directory, spec_sha256=options["spec_sha256"])
-        results = [classify_trial(trial) for trial in facts.trials]
-        suite = suite_verdict(
-            results,
-            floor=facts.spec.get("scoring", {}).get("pass_rate_floor", 1.0),
-            cleanup_clean=_is_clean(facts),
-            run_failed=facts.broke,
-            integrity_held=all(check.ok for check in facts.checks),
-        )
-        self._print(facts, results, suite)
-        return _EXITS.get(suite.verdict, Exit.ERROR)
+        judgement = judge(facts, cleanup_clean=_is_clean(facts))
+        self._print(facts, judgement)
+        return _EXITS.get(judgement.suite.verdict, Exit.ERROR)
 
-    def _print(self, facts: RunFacts, results: list[Classification], suite: SuiteVerdict) -> None:
+    def _print(self, facts: RunFacts, judgement: RunJudgement) -> None:
+        results, suite = judgement.trials, judgement.suite
         rows = [
             [trial.trial, trial.task, result.bucket, result.code, result.sentence]
             for trial, result in zip(facts.trials, results, strict=True)

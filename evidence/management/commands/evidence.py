@@ -7,14 +7,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite import words
-from evidence.giving import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, give
+from benchsite.lib import words
 from evidence.models import Artifact
-from evidence.store import HashDiffers
+from evidence.register.store import HashDiffers
+from evidence.register.streaming import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, give
 from runs.management.new_files import write_new
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import Run
-from runs.refusals import BadInput
+from runs.services.refusals import BadInput
 
 SCHEMA = "benchsite.evidence/v1"
 FILE_SCHEMA = "benchsite.evidence-file/v1"

@@ -8,12 +8,12 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from benchsite import words
-from evidence.retention import Expiry, due, expire, kept_back, what_expires
-from evidence.store import StorageFails
-from runs import access
+from benchsite.lib import words
+from evidence.register.retention import Expiry, due, expire, kept_back, what_expires
+from evidence.register.store import StorageFails
 from runs.management.output import Exit, SiteCommand
-from runs.refusals import BadInput, Refusal
+from runs.services import access
+from runs.services.refusals import BadInput, Refusal
 
 SCHEMA = "benchsite.expiry/v1"
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -50,7 +50,7 @@ class Command(SiteCommand):
 
     def _remove(self, user: User, planned: Expiry) -> tuple[Expiry, int]:
         """(what was removed, 1 if it could not be): one run that cannot be removed does not keep the others."""
-        from runs.engine.work_deletion import WorkRefused, delete_evidence  # only workers import the engine
+        from runs.engine.ending.work_deletion import WorkRefused, delete_evidence  # only workers import the engine
 
         try:
             remover = (lambda key: delete_evidence(settings.DATA, key)) if planned.folder else None
@@ -63,7 +63,7 @@ class Command(SiteCommand):
         return Expiry(planned.run, 0, 0, 0, folder=False), 1
 
     def _folder_here(self, key: str) -> bool:
-        from runs.engine.work_deletion import WorkRefused, holds_evidence
+        from runs.engine.ending.work_deletion import WorkRefused, holds_evidence
 
         try:
             return holds_evidence(settings.DATA, key)

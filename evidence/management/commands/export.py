@@ -7,14 +7,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.export import ExportRefused, export
-from evidence.giving import NotInStorage
-from evidence.store import HashDiffers, StorageFails
-from runs import access, audit
+from evidence.register.export import ExportRefused, export
+from evidence.register.store import HashDiffers, StorageFails
+from evidence.register.streaming import NotInStorage
 from runs.management.heartbeat import heartbeat
 from runs.management.new_files import write_new
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import AuditKind, Run
+from runs.services import access, audit
 
 SCHEMA = "benchsite.export/v1"
 
@@ -50,7 +50,7 @@ class Command(SiteCommand):
 
 def known_secrets(run: Run) -> list[str]:
     """The endpoint's credential when this host holds it; elsewhere what was found while ingesting has to do."""
-    from runs.engine.credentials import CredentialError, read_credential  # only workers hold credentials
+    from runs.engine.host.credentials import CredentialError, read_credential  # only workers hold credentials
 
     reference = json.loads(run.spec).get("endpoint", {}).get("credential", {})
     try:

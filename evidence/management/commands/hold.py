@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from evidence.retention import hold, release
+from evidence.register.retention import hold, release
 from runs.management.output import Exit, SiteCommand, run_by_key
 
 SCHEMA = "benchsite.hold/v1"

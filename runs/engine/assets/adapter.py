@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path
 
 import runs
-from runs.documents.canonical import canonical_sha256
+from benchsite.lib.canonical import canonical_sha256
 
 SOURCE = Path(runs.__file__).resolve().parent
 # Journal and containers are the same code on both sides; `runs` itself becomes an empty package there.
-_PATTERNS = ("ownership*.py", "containers*.py", "harness/*.py")
+_PATTERNS = ("ownership/*.py", "containers/*.py", "harness/*.py")
 
 
 def adapter_files(source: Path = SOURCE) -> dict[str, Path]:

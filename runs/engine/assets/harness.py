@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from runs.documents.canonical import canonical_sha256
+from benchsite.lib.canonical import canonical_sha256
 from runs.engine.assets.adapter import SOURCE, adapter_hashes, adapter_sha256, install_adapter
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runs.documents.canonical import JsonObject, canonical_sha256
+from benchsite.lib.canonical import JsonObject, canonical_sha256
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.interpreters import Interpreter
 from runs.engine.assets.wheels import Wheel

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchsite.lib.canonical import JsonObject
 from runs.containers import EngineError, engine_call
-from runs.documents.canonical import JsonObject
 from runs.engine.assets.errors import AssetError, Problem
 from runs.images.recipes import ROLES, ImageRole, Recipe, read_recipe
 

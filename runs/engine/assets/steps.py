@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runs.disk import FULL
+from benchsite.lib.disk import FULL
 from runs.engine.assets.errors import AssetError
 
 Report = Callable[[str], None]

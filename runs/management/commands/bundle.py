@@ -9,16 +9,16 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, bundle_import
-from runs.documents import packaged
-from runs.documents.bundles import LoadedBundle, verify_bundle
-from runs.documents.problems import DocumentError, Problem
+from benchsite.lib.problems import DocumentError, Problem
+from runs.documents.bundle import packaged
+from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 from runs.images.recipes import recipe_identities
 from runs.management.documents import problem_rows, refusal_line
 from runs.management.heartbeat import heartbeat
 from runs.management.output import CLI_USER, Exit, SiteCommand
 from runs.models import TaskBundle
-from runs.refusals import BadInput
+from runs.services import access, bundle_import
+from runs.services.refusals import BadInput
 
 _FILES_ONLY = ("build", "verify")
 
@@ -80,7 +80,7 @@ class Command(SiteCommand):
 
     def _certify(self, folder: Path, user: User) -> Exit:
         access.require(user, access.START)
-        from runs.engine.certifying import certify_in_containers  # only workers import the engine
+        from runs.engine.grading.certifying import certify_in_containers  # only workers import the engine
 
         with heartbeat(self.output, "certifying in containers") as report:
             record = certify_in_containers(folder, on_case=partial(_case, report))

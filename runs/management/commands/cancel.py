@@ -5,13 +5,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, lifecycle
 from runs.management.following import follow
 from runs.management.interrupts import Interrupts
 from runs.management.output import Exit, SiteCommand, exit_of, run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.management.telling import tell_run
 from runs.models import Run
+from runs.services import access, lifecycle
 
 _WORDS = {
     lifecycle.CancelOutcome.CANCELLED: "was queued and is cancelled",

@@ -6,11 +6,11 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.cleaning import declare_resolved, request_cleanup
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import Cleanup, Run
-from runs.refusals import BadInput
+from runs.services.cleaning import declare_resolved, request_cleanup
+from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):
@@ -36,7 +36,7 @@ class Command(SiteCommand):
             raise BadInput("--reason belongs to --declare-resolved.", code="input.reason_alone")
         asked = request_cleanup(user=user, run=run, put=not here)
         if asked and here:
-            from runs.engine.recovery import retry_cleanup  # only workers import the engine
+            from runs.engine.ending.recovery import retry_cleanup  # only workers import the engine
 
             retry_cleanup(run.key)
         run = run_by_key(run.key)
@@ -47,7 +47,7 @@ class Command(SiteCommand):
     def _declare(self, user: User, run: Run, reason: str, *, here: bool) -> Exit:
         look = None
         if here:
-            from runs.engine.remains import look_for_remains  # only workers import the engine
+            from runs.engine.ending.remains import look_for_remains  # only workers import the engine
 
             look = look_for_remains
         declare_resolved(user=user, run=run, reason=reason, look=look)

@@ -7,13 +7,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, endpoint_testing, registry
+from benchsite.lib.database_retry import patiently
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import ConnectionOutcome, Endpoint, EndpointTest
-from runs.patience import patiently
-from runs.presenting.connections import connection_row
-from runs.refusals import BadInput
+from runs.services import access, endpoint_testing, registry
+from runs.services.refusals import BadInput
+from runs.web.presenting.connections import connection_row
 
 _LIST, _SHOW, _TEST = "benchsite.endpoints/v1", "benchsite.endpoint-record/v1", "benchsite.endpoint-test/v1"
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"

@@ -6,10 +6,10 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from benchsite import words
-from runs import access, hosts, registry
+from benchsite.lib import words
 from runs.management.output import Exit, SiteCommand
-from runs.presenting.workers import condition
+from runs.services import access, lost_hosts, registry
+from runs.services.worker_condition import condition
 
 
 class Command(SiteCommand):
@@ -25,7 +25,7 @@ class Command(SiteCommand):
         found = words.lowered(condition(worker, timezone.now()).word)
         self.output.line(f"worker {worker.name}: {found}")
         done = bool(options["yes"])
-        runs = hosts.declare_host_lost(user=user, worker=worker) if done else hosts.active_runs(worker)
+        runs = lost_hosts.declare_host_lost(user=user, worker=worker) if done else lost_hosts.active_runs(worker)
         for run in runs:
             self.output.line(f"run {run.key} {'ended' if done else 'would end'}; what it owned there may still exist")
         if not runs:

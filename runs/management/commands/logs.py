@@ -6,11 +6,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.models import LogLine, Run
-from runs.refusals import BadInput
-from runs.runlog import read_log
+from runs.services import access
+from runs.services.refusals import BadInput
+from runs.services.runlog import read_log
 
 MAX_LIMIT = 1000
 _FOLLOW_S = 0.5

@@ -8,9 +8,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from benchsite import words
-from runs import access, registry
-from runs.documents.canonical import load_object
+from benchsite.lib import words
+from benchsite.lib.canonical import load_object
 from runs.documents.specs import Spec
 from runs.management.choosing import add_choice, choice_of, is_chosen
 from runs.management.expectations import expected_of
@@ -18,9 +17,10 @@ from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.management.telling import tell_checks
 from runs.models import Worker
-from runs.preview import resolve
-from runs.preview_checks import Check, stored_checks, worst_first
-from runs.refusals import BadInput
+from runs.services import access, registry
+from runs.services.preview_checks import Check, stored_checks, worst_first
+from runs.services.previewing import resolve
+from runs.services.refusals import BadInput
 
 SCHEMA = "benchsite.preflight/v1"
 
@@ -69,7 +69,10 @@ class Command(SiteCommand):
                 "or judge its stored report with --stored.",
                 code="input.other_host",
             )
-        from runs.engine.host_preflight import Host, host_checks  # only workers import the engine
+        from runs.engine.preflight.host_preflight import (  # only workers import the engine
+            Host,
+            host_checks,
+        )
 
         host = Host(name, settings.ASSETS, settings.DATA / "maintenance" / name, settings.DOCKER_TIMEOUT_S)
         document: Any = None if spec is None else load_object(spec.text.encode())

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, bundle_import, locks
-from runs.documents.canonical import JsonObject
+from benchsite.lib.canonical import JsonObject
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
+from runs.services import access, bundle_import, locks
 
 
 class Command(SiteCommand):

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.documents.canonical import load_object
+from benchsite.lib.canonical import load_object
 from runs.management.choosing import add_choice, preview_of
 from runs.management.output import Exit, SiteCommand
 from runs.management.telling import tell_checks

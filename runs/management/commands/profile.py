@@ -6,11 +6,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, registry
-from runs.documents.problems import DocumentError
-from runs.documents.profiles import LoadedProfile, load_profile
+from benchsite.lib.problems import DocumentError
+from runs.documents.profile.loading import LoadedProfile, load_profile
 from runs.management.documents import problem_rows, read_document, refusal_line
 from runs.management.output import CLI_USER, Exit, SiteCommand
+from runs.services import access, registry
 
 _SCHEMA = "benchsite.profile-check/v1"
 

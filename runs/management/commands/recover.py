@@ -6,10 +6,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access, registry
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
-from runs.refusals import Refusal
+from runs.services import access, registry
+from runs.services.refusals import Refusal
 
 
 class Command(SiteCommand):
@@ -26,7 +26,7 @@ class Command(SiteCommand):
         access.require(user, access.CLEAN)
         if options["worker"] != settings.WORKER_NAME:
             registry.find_worker(options["worker"])  # a slip would look for nothing and call it clean
-        from runs.engine.recovery import RecoveryBusy, recover  # only workers import the engine
+        from runs.engine.ending.recovery import RecoveryBusy, recover  # only workers import the engine
 
         try:
             with heartbeat(self.output, "looking for what is left"):

@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandParser
 
-from benchsite import environ
+from benchsite.lib import environ
 from runs.management.output import CLI_USER, Exit, SiteCommand
-from runs.refusals import BadInput
 from runs.scripted.scripts import ALIAS_PREFIX, Mode
 from runs.scripted.server import SLOW_SECONDS, ScriptedServer
+from runs.services.refusals import BadInput
 
 KEY = "BENCHSITE_SCRIPTED_KEY"
 PORT = 8017

@@ -7,11 +7,11 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandParser
 
-from runs import access
-from runs.access import Role
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, acting_user
 from runs.models import Run
+from runs.services import access
+from runs.services.access import Role
 from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import serve
 from runs.smoke.scenarios import SCENARIOS, Outcome, Scenario, misses

@@ -14,8 +14,8 @@ from runs.management.report_files import add_reports, check_reports
 from runs.management.run_words import RUN_SCHEMA, run_json, state_line
 from runs.management.telling import reported, tell_run
 from runs.models import Run
-from runs.refusals import BadInput
-from runs.starting import confirm, confirm_by_hash, token_of
+from runs.services.refusals import BadInput
+from runs.services.starting import confirm, confirm_by_hash, token_of
 
 
 class NotStarted(KeyboardInterrupt):

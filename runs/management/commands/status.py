@@ -5,13 +5,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs import access
 from runs.management.output import Exit, SiteCommand, run_by_key
 from runs.management.report_files import add_reports, check_reports
 from runs.management.run_words import count_strip, counts_aloud, run_json, state_line
 from runs.management.telling import reported, tell_run
 from runs.models import Cleanup, Run
-from runs.refusals import BadInput
+from runs.services import access
+from runs.services.refusals import BadInput
 
 _MOST = 200
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")

@@ -6,13 +6,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite import environ
-from runs import access
-from runs.locks import report_of
+from benchsite.lib import environ
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand
 from runs.models import Worker
-from runs.refusals import BadInput
+from runs.services import access
+from runs.services.locks import report_of
+from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):

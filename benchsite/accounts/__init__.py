@@ -1,0 +1,1 @@
+"""Signing in: passwords, one-time links, throttling, and what a person's groups allow."""

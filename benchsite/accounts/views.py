@@ -1,0 +1,85 @@
+"""The pages of an account: signing in, the password, the appearance."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import views as auth_views
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from benchsite.accounts.password_forms import THROTTLED, ChangePasswordForm, SignInForm
+from benchsite.navigation import THEME_COOKIE, THEMES, may_words
+
+_YEAR_S = 31_536_000
+
+
+class SignIn(auth_views.LoginView):
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        form.fields["username"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
+        response = super().form_invalid(form)
+        response.status_code = _refused(form, "__all__")
+        return response
+
+
+class ChangePassword(auth_views.PasswordChangeView):
+    form_class = ChangePasswordForm
+    template_name = "registration/change_password.html"
+    success_url = reverse_lazy("account")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.info(self.request, "The password is changed. You are signed out everywhere else.")
+        return super().form_valid(form)
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        form.fields["old_password"].widget.attrs.pop("autofocus", None)  # what is wrong is read first
+        response = super().form_invalid(form)
+        response.status_code = _refused(form, "old_password")
+        return response
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "request": self.request}
+
+
+def _refused(form: forms.Form, field: str) -> int:
+    """The HTTP status of a form that was not taken: 429 when too much was tried, else the page with its errors."""
+    return 429 if form.has_error(field, THROTTLED) else 200
+
+
+class AppearanceForm(forms.Form):
+    theme = forms.ChoiceField(choices=[("", "as the system"), *((theme, theme) for theme in THEMES)], required=False)
+
+
+@require_safe
+def account(request: HttpRequest) -> HttpResponse:
+    """The signed-in person: roles, password, appearance."""
+    context = {
+        "groups": list(request.user.groups.values_list("name", flat=True)),
+        "may": may_words(request.user),
+        "themes": [(value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()],
+    }
+    return render(request, "account.html", context)
+
+
+def _themes() -> list[tuple[str, str]]:
+    return [("", "As the system"), ("light", "Light"), ("dark", "Dark")]
+
+
+@require_POST
+def appearance(request: HttpRequest) -> HttpResponse:
+    """Keep the chosen theme in this browser."""
+    form = AppearanceForm(request.POST)
+    response = redirect("account")
+    if form.is_valid() and form.cleaned_data["theme"]:
+        theme = form.cleaned_data["theme"]
+        secure = settings.SESSION_COOKIE_SECURE
+        response.set_cookie(THEME_COOKIE, theme, max_age=_YEAR_S, secure=secure, samesite="Lax", httponly=True)
+    else:
+        response.delete_cookie(THEME_COOKIE)
+    return response

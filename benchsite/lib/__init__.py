@@ -1,0 +1,1 @@
+"""What every part of the product may use; imports none of them."""

@@ -1,0 +1,1 @@
+"""Reading Harbor's own files, which are believed only against us."""

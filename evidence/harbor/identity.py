@@ -1,0 +1,66 @@
+"""Do all of Harbor's files of one trial speak of one and the same trial and job? Names, ids, digests and counts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from evidence.reading.checks import Check, at, equal, mapping, sequence
+
+_IDENTITY = "integrity.trial_identity"
+_CONTROLS = "invalid_evaluation.other_controls"
+
+
+def identity_checks(
+    folder: str | None,
+    task: dict[str, Any],
+    *,
+    result: dict[str, Any],
+    config: dict[str, Any],
+    locks: dict[str, dict[str, Any]],
+    job: dict[str, Any],
+) -> list[Check]:
+    """`folder` is the name of the trial's folder; the documents are empty when they cannot be read. `locks` holds
+    the trial's lock, and the trials of the job's, by where they stand."""
+    checks = [check for where, found in locks.items() for check in _digest_checks(where, found, task)]
+    for where, document in (("result", result), ("result.config", mapping(result.get("config"))), ("config", config)):
+        if document:
+            checks.append(equal(f"{where}.trial_name", _IDENTITY, folder, document.get("trial_name")))
+    ids = {str(value) for value in _job_ids(result, config, job)}
+    checks.append(Check("job.one_id", _IDENTITY, len(ids) <= 1, f"{len(ids)} jobs"))
+    return checks + (_job_checks(job, folder) if job else [])
+
+
+def locked_trials(trial_lock: dict[str, Any], job_lock: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """A job's lock with another number of trials than one has a check of its own."""
+    trials = sequence(job_lock.get("trials"))
+    places = {"lock": trial_lock, "job_lock.trials[0]": mapping(trials[0]) if len(trials) == 1 else {}}
+    return {where: lock for where, lock in places.items() if lock}
+
+
+def _digest_checks(where: str, lock: dict[str, Any], task: dict[str, Any]) -> Iterator[Check]:
+    """The hash that Harbor itself made of the task's files when it took them."""
+    digest = f"sha256:{task.get('files_sha256')}"
+    yield equal(f"{where}.task_digest", "integrity.task_checksum", digest, at(lock, "task", "digest"))
+    yield equal(f"{where}.task_name", "integrity.foreign_trial", task.get("name"), at(lock, "task", "name"))
+
+
+def _job_ids(result: dict[str, Any], config: dict[str, Any], job: dict[str, Any]) -> Iterator[object]:
+    for document, place in ((result, ("config", "job_id")), (config, ("job_id",)), (job, ("id",))):
+        if document:
+            yield at(document, *place)
+
+
+def _job_checks(job: dict[str, Any], folder: str | None) -> list[Check]:
+    named = {name for name in _named(job) if name != folder}
+    return [
+        equal("job_result.n_total_trials", _CONTROLS, 1, job.get("n_total_trials")),
+        equal("job_result.n_retries", _CONTROLS, 0, at(job, "stats", "n_retries")),
+        Check("job_result.trials", "integrity.foreign_trial", not named, f"{len(named)} other trials"),
+    ]
+
+
+def _named(job: dict[str, Any]) -> Iterator[str]:
+    """Every trial that the job's statistics name, by reward or by exception."""
+    for statistics in mapping(at(job, "stats", "evals")).values():
+        by_value = (*mapping(at(statistics, "reward_stats")).values(), at(statistics, "exception_stats"))
+        for names in (each for values in by_value for each in mapping(values).values()):
+            yield from map(str, sequence(names))

@@ -1,0 +1,1 @@
+"""Strict readers of the files that a run leaves."""

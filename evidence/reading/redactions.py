@@ -1,0 +1,52 @@
+"""Which files of a run's folder had a secret removed, and what were they before? A record in the folder itself."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.strict_json import JsonProblem, load_object
+from evidence.reading.checks import mapping
+
+SCHEMA = "benchsite.redactions/v1"
+REDACTIONS_PATH = "evidence/redactions.json"
+MAX_BYTES = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """One file: its hash before anything was removed, its hash now, and the number of places."""
+
+    original_sha256: str
+    sha256: str
+    replaced: int
+
+
+def read_redactions(folder: Folder) -> dict[str, Redaction]:
+    """The record by path; empty when there is none or it cannot be read, which fails the files' comparisons."""
+    read = folder.read(REDACTIONS_PATH, limit=MAX_BYTES)
+    if read.state is not FileState.OK:
+        return {}
+    try:
+        document = load_object(read.data, items=50_000)
+    except JsonProblem:
+        return {}
+    files = mapping(document.get("files")) if document.get("schema") == SCHEMA else {}
+    return {
+        path: Redaction(str(entry.get("original_sha256")), str(entry.get("sha256")), 0 + int(entry["replaced"]))
+        for path, entry in files.items()
+        if isinstance(entry, dict) and type(entry.get("replaced")) is int
+    }
+
+
+def write_redactions(directory: Path, redactions: Mapping[str, Redaction]) -> None:
+    target = directory / REDACTIONS_PATH
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    document = {"schema": SCHEMA, "files": {path: asdict(found) for path, found in redactions.items()}}
+    temporary = target.with_name(".redactions.json.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+    temporary.replace(target)

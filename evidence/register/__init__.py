@@ -1,0 +1,1 @@
+"""The register of evidence: storing, ingesting, reading again, retaining, exporting, auditing."""

@@ -1,0 +1,207 @@
+"""Do a run's register and rows still say what its files say? Hash everything again, derive the results again, and hold
+what pages show against what was confirmed and published."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchsite.lib.disk import disk_trouble
+from benchsite.lib.folder import FileState, Folder, UnsafePath, relative_parts
+from benchsite.lib.strict_json import JsonProblem, load_object
+from evidence.models import Artifact, ArtifactState
+from evidence.reading.checks import at, mapping, sequence
+from evidence.register import store
+from evidence.register.kinds import PUBLIC, kind_of
+from evidence.register.publishing import SUITE_PATH
+from evidence.suite.run_facts import read_run
+from evidence.suite.verdict import count
+from evidence.trial.classify import classify_trial
+from evidence.trial.reviewed_files import MANIFEST_PATH
+from runs.models import AuditEntry, AuditKind, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was written down. `what` is a stable word, `where` a path or trial."""
+
+    what: str
+    where: str
+    expected: str
+    found: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"what": self.what, "where": self.where, "expected": self.expected, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    files: int
+    trials: int
+    differences: tuple[Difference, ...]
+    unavailable: tuple[str, ...] = ()
+    expired: bool = False
+
+    @property
+    def clean(self) -> bool:
+        return not self.differences
+
+
+class NoRoom(Exception):
+    """The stored files could not be laid out, so nothing can be said of them: that is no difference."""
+
+    code = "audit.no_room"
+    sentence = "The stored files could not be copied to be audited: the disk is full or read-only. Nothing was done."
+
+
+_MAX_SUITE_BYTES = 64 * 1024 * 1024  # as large as a file that is stored
+_MAX_SUITE_ITEMS = 10_000_000
+
+type Replayer = Callable[[Run, Path], Iterable[Difference]]
+
+
+def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = None) -> AuditReport:
+    """Compare the register with the storage, and the rows with what the stored files amount to.
+
+    The stored files are laid out in a folder below `scratch` and classified like a fresh run; files that were
+    refused or quarantined are named as unavailable, since a result cannot be derived from them, and when files were
+    removed by retention no result is. `replay` may look at the laid-out folder too, and add differences.
+    Raises NoRoom when they cannot be laid out, and store.StorageFails when they cannot be had.
+    """
+    artifacts = list(Artifact.objects.filter(run=run))
+    readable = [artifact for artifact in artifacts if artifact.readable]
+    expired = any(artifact.state == ArtifactState.REMOVED for artifact in artifacts)
+    differences = [found for artifact in readable if (found := _file_difference(artifact))]
+    differences += [*_register_differences(run, artifacts), *_spec_differences(run)]
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="benchsite-audit-") as folder:
+        root = Path(folder)
+        _lay_out(readable, root)
+        if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
+            _lay_out_manifest(run, root)
+        differences += _published_differences(run, root)
+        if not expired:
+            differences += _result_differences(run, root)
+        differences += replay(run, root) if replay is not None else ()
+    unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
+    return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable, expired)
+
+
+def _is_lost(artifact: Artifact) -> bool:
+    return artifact.state in (ArtifactState.QUARANTINED, ArtifactState.REMOVED, ArtifactState.TRUNCATED_SOURCE)
+
+
+def _file_difference(artifact: Artifact) -> Difference | None:
+    try:
+        with store.open_stored(artifact) as file:
+            hashing = store.Hashing(file)
+            while hashing.read(store.CHUNK):
+                pass
+    except FileNotFoundError:
+        return Difference("file_missing", artifact.path, artifact.sha256, "not in the storage")
+    if (hashing.size, hashing.sha256) == (artifact.size, artifact.sha256):
+        return None
+    return Difference("file_differs", artifact.path, artifact.sha256, hashing.sha256)
+
+
+def _register_differences(run: Run, artifacts: list[Artifact]) -> Iterator[Difference]:
+    """What a viewer may read is decided by a file's place alone, and only a removal that was audited hides a result."""
+    for artifact in artifacts:
+        if artifact.public and kind_of(artifact.path).name not in PUBLIC:
+            yield Difference("public_differs", artifact.path, "private", "public")
+    removed = [artifact.path for artifact in artifacts if artifact.state == ArtifactState.REMOVED]
+    if removed and not AuditEntry.objects.filter(kind=AuditKind.EXPIRE, run_id=run.pk).exists():
+        yield Difference("removed_unrecorded", removed[0], "an entry of its removal", "none")
+
+
+def _spec_differences(run: Run) -> Iterator[Difference]:
+    """The spec that pages show is the confirmed one, and so are each trial's task and its checksum."""
+    found = hashlib.sha256(run.spec.encode()).hexdigest()
+    if found != run.spec_sha256:
+        yield Difference("spec_differs", "spec", run.spec_sha256, found)
+        return
+    tasks = {at(task, "ordinal"): task for task in sequence(at(_loaded(run.spec.encode()), "tasks"))}
+    for trial in run.trials.all():
+        confirmed = mapping(tasks.get(trial.ordinal))
+        expected = f"{confirmed.get('name')} {confirmed.get('checksum')}"
+        if expected != (shown := f"{trial.task_name} {trial.task_checksum}"):
+            yield Difference("task_differs", f"trial {trial.ordinal}", expected, shown)
+
+
+def _lay_out(artifacts: list[Artifact], root: Path) -> None:
+    for artifact in artifacts:
+        try:
+            target = root.joinpath(*relative_parts(artifact.path))
+        except UnsafePath:
+            continue
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with store.open_stored(artifact) as source, target.open("xb") as copy:
+                while piece := source.read(store.CHUNK):
+                    copy.write(piece)
+        except store.StorageFails:
+            raise  # an outage in the middle is no missing file either
+        except OSError as error:
+            if disk_trouble(error) is not None:
+                raise NoRoom(str(error)) from error
+            continue  # a missing file is a difference of its own
+
+
+def _lay_out_manifest(run: Run, root: Path) -> None:
+    """Of a run from before the manifest was kept with it: the row's, which is believed by the same hash."""
+    try:
+        (root / MANIFEST_PATH).write_text(run.bundle.manifest)
+    except OSError as error:
+        raise NoRoom(str(error)) from error
+
+
+def _result_differences(run: Run, root: Path) -> Iterator[Difference]:
+    facts = read_run(root, spec_sha256=run.spec_sha256)
+    derived = {trial.trial: classify_trial(trial) for trial in facts.trials}
+    rows = {trial.ordinal: trial for trial in run.trials.all()}
+    for number in sorted(rows.keys() | derived.keys()):
+        row, result = rows.get(number), derived.get(number)
+        written = "none" if row is None else f"{row.bucket} {row.failure_code}".strip()
+        found = "none"
+        if result is not None:
+            found = f"{result.bucket.value} {'' if result.evaluated else result.code}".strip()
+        if written != found:
+            yield Difference("result_differs", f"trial {number}", written, found)
+    if run.terminal:
+        counts = count(list(derived.values()))
+        for name in ("requested", "evaluated", "passed", "failed", "error", "cancelled"):
+            written, found = str(getattr(run, f"count_{name}")), str(getattr(counts, name))
+            if written != found:
+                yield Difference("count_differs", name, written, found)
+
+
+def _published_differences(run: Run, root: Path) -> Iterator[Difference]:
+    """Verdict and results that pages show are those of the suite result, which outlives the private files. A run
+    whose host was lost never had one."""
+    suite = _suite(root)
+    if suite is None:
+        return
+    if (said := at(suite, "verdict", "value")) != run.verdict:
+        yield Difference("verdict_differs", "verdict", str(said), str(run.verdict))
+    rows = {trial.ordinal: trial for trial in run.trials.all()}
+    for document in map(mapping, sequence(suite.get("trials"))):
+        number = document.get("trial")
+        row = rows.get(number) if isinstance(number, int) else None
+        if row is None or row.bucket != document.get("bucket"):
+            found = "none" if row is None else str(row.bucket)
+            yield Difference("published_differs", f"trial {number}", str(document.get("bucket")), found)
+        elif _loaded((row.result or "").encode()) != document:
+            yield Difference("published_differs", f"trial {number}", "the published result", "another one")
+
+
+def _suite(root: Path) -> dict[str, Any] | None:
+    read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
+    return _loaded(read.data) if read.state is FileState.OK else None
+
+
+def _loaded(data: bytes) -> dict[str, Any] | None:
+    try:
+        return load_object(data, items=_MAX_SUITE_ITEMS)
+    except JsonProblem:
+        return None

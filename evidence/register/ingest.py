@@ -1,0 +1,294 @@
+"""How does a run's folder become the register? Walk, scrub, store, hash, scan, index; bounded, and repeatable.
+
+Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is recorded with
+the hash before and after, so that a kept file can still be compared with what the provider saw. A file that still
+holds a secret after that is quarantined: neither shown nor exported.
+"""
+
+import io
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from django.db import transaction
+
+from benchsite.lib.folder import Entry, FileState, Folder, UnsafePath, printable
+from benchsite.lib.redaction import Scrubber
+from evidence.models import Artifact, ArtifactState
+from evidence.reading.redactions import REDACTIONS_PATH, Redaction, read_redactions, write_redactions
+from evidence.register import store
+from evidence.register.kinds import IGNORED, PUBLIC, Kind, kind_of, trial_of
+from evidence.trajectory.index import build_index
+from evidence.trajectory.ledger_match import answer_digests
+from runs.documents.ledger import MAX_BYTES as MAX_LEDGER_BYTES
+from runs.documents.ledger import LedgerReport, read_ledger
+from runs.models import Run
+
+log = logging.getLogger(__name__)
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_RUN_BYTES = 512 * 1024 * 1024
+MAX_FILES = 2048
+# Three trials with three full transfers each, and Harbor's copies of two of them, are looked at as a whole.
+WALKED = 20
+TAIL_BYTES = 8 * 1024 * 1024
+MAX_COPY_IN_MEMORY = 1024 * 1024
+MAX_SCRUBBED_BYTES = 1024 * 1024 * 1024
+OVERFLOW = "(more files)"
+_STATES = {
+    FileState.MISSING: ArtifactState.MISSING,
+    FileState.EMPTY: ArtifactState.EMPTY,
+    FileState.TOO_LARGE: ArtifactState.TOO_LARGE,
+    FileState.UNREADABLE: ArtifactState.UNREADABLE,
+    FileState.UNSAFE_TYPE: ArtifactState.UNSAFE_TYPE,
+}
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What one ingest did. `secrets_too_short` were known but cannot be looked for."""
+
+    stored: int = 0
+    refused: int = 0
+    redacted: int = 0
+    quarantined: int = 0
+    bytes: int = 0
+    secrets_too_short: int = 0
+
+
+@dataclass(slots=True)
+class _Ingest:
+    run: Run
+    folder: Folder
+    scrubber: Scrubber
+    known: dict[str, Artifact]
+    redactions: dict[str, Redaction]
+    report: IngestReport = field(default_factory=IngestReport)
+
+
+def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestReport:
+    """Register everything in a run's folder. Repeatable: an unchanged file keeps its row and its stored bytes.
+
+    `secrets` are the values that the run knew (credential, tokens, keys). Raises OSError when the storage or the
+    folder cannot be written.
+    """
+    folder = Folder(directory)
+    work = _Ingest(
+        run=run,
+        folder=folder,
+        scrubber=Scrubber(secrets),
+        known={artifact.path: artifact for artifact in Artifact.objects.filter(run=run)},
+        redactions=read_redactions(folder),
+    )
+    work.report.secrets_too_short = work.scrubber.too_short
+    # An earlier ingest of this run that died, or found the disk full, may have stored a file and written no row.
+    store.forget_unregistered(run, {artifact.stored for artifact in work.known.values()})
+    for entry in _entries(work):
+        _keep(work, entry)
+    if work.redactions:
+        write_redactions(directory, work.redactions)
+        _keep(work, Entry(REDACTIONS_PATH, FileState.OK, 0))
+    _index_trajectories(work)
+    return work.report
+
+
+def _entries(work: _Ingest) -> Iterator[Entry]:
+    """The files to be registered, our own records first; beyond the bound one row says that there were more."""
+    listing = work.folder.walk(limit=WALKED * MAX_FILES)
+    found = (entry for entry in listing.entries if not _ignored(entry.path))
+    wanted = sorted(found, key=lambda entry: kind_of(entry.path).crowd)
+    yield from wanted[:MAX_FILES]
+    if listing.truncated or len(wanted) > MAX_FILES:
+        _register_refused(work, OVERFLOW, ArtifactState.TOO_LARGE, note=f"more than {MAX_FILES:,} files")
+
+
+def _ignored(path: str) -> bool:
+    return IGNORED.fullmatch(path) is not None or path == REDACTIONS_PATH
+
+
+def _keep(work: _Ingest, entry: Entry) -> None:
+    """One file: scrubbed where it lies, stored, scanned, registered."""
+    if entry.state in (FileState.UNSAFE_TYPE, FileState.UNREADABLE):
+        _register_refused(work, entry.path, _STATES[entry.state], note=entry.detail)
+        return
+    with ExitStack() as stack:
+        try:
+            handle, info = stack.enter_context(work.folder.open(entry.path))
+        except (OSError, UnsafePath) as error:
+            _register_refused(work, entry.path, ArtifactState.UNREADABLE, note=type(error).__name__)
+            return
+        file = stack.enter_context(os.fdopen(os.dup(handle), "rb"))
+        _store(work, entry.path, file, info.st_size)
+
+
+def _store(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
+    kind = kind_of(path)
+    room = MAX_RUN_BYTES - work.report.bytes
+    cut = size > min(MAX_FILE_BYTES, room)
+    if cut:
+        _scrub_unkept(work, path, file, size)
+    if cut and not (kind.tail and room >= TAIL_BYTES):
+        note = "larger than one file may be" if size > MAX_FILE_BYTES else "the run's evidence is full"
+        _register_refused(work, path, ArtifactState.TOO_LARGE, size=size, note=note)
+        return
+    file.seek(max(0, size - TAIL_BYTES) if cut else 0)
+    with _copy(work) as clean:
+        before = store.Hashing(file)
+        replaced = work.scrubber.scrub_stream(before, clean)
+        if replaced and not cut:
+            _replace_original(work, path, clean, before.sha256, replaced)
+        _register(work, path, kind, clean, size=size, cut=cut, replaced=replaced)
+
+
+def _scrub_unkept(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
+    """A file of which not all is kept still lies in the folder, so it is scrubbed there, up to a bound."""
+    if size > MAX_SCRUBBED_BYTES or not work.scrubber.found_in_stream(file):
+        return
+    file.seek(0)
+    with _copy(work) as clean:
+        before = store.Hashing(file)
+        replaced = work.scrubber.scrub_stream(before, clean)
+        _replace_original(work, path, clean, before.sha256, replaced)
+
+
+def _copy(work: _Ingest) -> IO[bytes]:
+    """Where a scrubbed copy is while it is stored: most files of a run are small and never touch the disk twice."""
+    return tempfile.SpooledTemporaryFile(MAX_COPY_IN_MEMORY, "w+b", dir=str(_scratch(work)))
+
+
+def _scratch(work: _Ingest) -> Path:
+    """In the run's own folder when there is one to write."""
+    scratch = work.folder.root / "work"
+    return scratch if scratch.is_dir() else Path(tempfile.gettempdir())
+
+
+def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: str, replaced: int) -> None:
+    """The folder keeps no secret either: the file is replaced by its scrubbed form, and that is recorded."""
+    target = work.folder.root / path
+    clean.seek(0)
+    hashing = store.Hashing(clean)
+    temporary = work.folder.root / ".scrubbed.new"  # never beside the target: an agent may have chosen that name
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        while piece := hashing.read(store.CHUNK):
+            file.write(piece)
+    temporary.replace(target)
+    earlier = work.redactions.get(path)
+    original = earlier.original_sha256 if earlier and earlier.sha256 == before else before
+    total = replaced + (earlier.replaced if earlier else 0)
+    work.redactions[path] = Redaction(original, hashing.sha256, total)
+    work.report.redacted += 1
+
+
+def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: int, cut: bool, replaced: int) -> None:
+    artifact = _row(work, path)
+    previous = artifact.stored
+    unchanged = _is_unchanged(artifact, clean)
+    if not unchanged:
+        store.save(artifact, clean)
+    work.report.bytes += artifact.size
+    artifact.source_size = size
+    artifact.redactions = max(artifact.redactions, replaced)
+    artifact.state = ArtifactState.TRUNCATED_SOURCE if cut else ArtifactState.OK
+    if artifact.size == 0:
+        artifact.state = ArtifactState.EMPTY
+    artifact.note = f"the last {TAIL_BYTES:,} bytes" if cut else ""
+    artifact.public = kind.name in PUBLIC
+    _quarantine_if_needed(work, artifact, path, clean)
+    artifact.save()
+    work.report.stored += artifact.readable
+    if previous and previous != artifact.stored:
+        _forget(previous)
+
+
+def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
+    """Whether the stored bytes are these bytes; then they are not written again."""
+    if not artifact.stored:
+        return False
+    clean.seek(0)
+    hashing = store.Hashing(clean)
+    while hashing.read(store.CHUNK):
+        pass
+    return hashing.sha256 == artifact.sha256 and store.verify(artifact)
+
+
+def _forget(stored: str) -> None:
+    transaction.on_commit(lambda: store.remove(stored))
+
+
+def _quarantine_if_needed(work: _Ingest, artifact: Artifact, path: str, clean: IO[bytes]) -> None:
+    """The second look, at what is about to be registered: its bytes and its name."""
+    clean.seek(0)
+    name_tells = work.scrubber.found_in(path.encode("utf-8", "surrogatepass"))
+    if name_tells or work.scrubber.found_in_stream(clean):
+        store.delete(artifact)
+        artifact.state, artifact.public = ArtifactState.QUARANTINED, False
+        artifact.note = "a known secret was still found after scrubbing"
+        work.report.quarantined += 1
+
+
+def _register_refused(work: _Ingest, path: str, state: ArtifactState, *, size: int = 0, note: str = "") -> None:
+    artifact = _row(work, path)
+    store.delete(artifact)
+    artifact.state, artifact.source_size, artifact.note = state, size, note[:200]
+    artifact.size, artifact.sha256, artifact.public = 0, "", False
+    artifact.save()
+    work.report.refused += 1
+
+
+def _row(work: _Ingest, path: str) -> Artifact:
+    shown = printable(work.scrubber.scrub_text(path))
+    shown = shown if len(shown) <= 1000 else f"{shown[:990]}…"
+    artifact = work.known.get(shown)
+    if artifact is None:
+        artifact = Artifact(run=work.run, path=shown, trial=trial_of(path), kind=kind_of(path).name)
+        work.known[shown] = artifact
+    return artifact
+
+
+def _index_trajectories(work: _Ingest) -> None:
+    """An index for the trajectory of each trial that has one; the native file comes before Harbor's copy."""
+    ledger = _ledger(work)
+    chosen: dict[int, Artifact] = {}
+    for kind in ("trajectory_atif", "trajectory"):
+        for artifact in work.known.values():
+            if artifact.kind == kind and artifact.trial is not None and artifact.readable and artifact.size:
+                chosen[artifact.trial] = artifact
+    for trial, artifact in chosen.items():
+        try:
+            _index_trajectory(work, trial, artifact, ledger)
+        except OSError:
+            raise
+        except Exception:  # an agent wrote it: whatever it holds, the run has to end
+            log.exception("run %s: the trajectory of trial %d cannot be indexed", work.run.key, trial)
+
+
+def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: LedgerReport) -> None:
+    with store.open_stored(artifact) as source, _copy(work) as index:
+        build_index(source, index, answer_digests(ledger.trial(trial)))
+        path = f"evidence/trials/{trial}/trajectory.index"
+        size = index.tell()
+        _register(work, path, kind_of(path), index, size=size, cut=False, replaced=0)
+
+
+def _ledger(work: _Ingest) -> LedgerReport:
+    read = work.folder.read("ledger.jsonl", limit=MAX_LEDGER_BYTES)
+    return read_ledger(read.data if read.state is FileState.OK else None)
+
+
+def register_document(run: Run, path: str, document: object, *, secrets: Iterable[str] = ()) -> Artifact:
+    """Store one document of our own (suite result, provenance) under its place below `evidence/`."""
+    work = _Ingest(run, Folder(Path("/nonexistent")), Scrubber(secrets), {}, {})
+    existing = Artifact.objects.filter(run=run, path=path).first()
+    if existing is not None:
+        work.known[path] = existing
+    data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    with io.BytesIO(data) as file:
+        _register(work, path, kind_of(path), file, size=len(data), cut=False, replaced=0)
+    return work.known[path]

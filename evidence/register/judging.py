@@ -1,0 +1,103 @@
+"""The judge of a run that ended: keeps its evidence, classifies its trials, and records what they amount to."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evidence.reading.clocks import Interval
+from evidence.register.ingest import ingest
+from evidence.register.publishing import publish, quarantined
+from evidence.suite.judgement import judge
+from evidence.suite.run_facts import RunFacts, read_run
+from evidence.trial.classify import Classification
+from evidence.trial.facts import TrialFacts
+from runs.engine.ending.judge import Judged
+from runs.models import Bucket, Cleanup, Run, Verdict
+from runs.services import lifecycle
+from runs.services.lifecycle import Failure, TrialEnd
+
+_PHASES = {"setup_s": ("environment", "setup"), "agent_s": ("agent",), "verifier_s": ("verifier",)}
+
+
+class RegisterJudge:
+    """What `runs.engine.ending.judge.Judge` asks for; the setting ``RUN_JUDGE`` names it."""
+
+    def keep(self, run: Run, folder: Path, *, secrets: Iterable[str]) -> None:
+        """Register everything in the run's folder, scrubbed of ``secrets``. Raises OSError; repeatable."""
+        ingest(run, folder, secrets=secrets)
+
+    def judge(self, run: Run, folder: Path, *, cleanup: Cleanup, secrets: Iterable[str]) -> Judged:
+        """Write each trial's result into its row, and publish the suite's; returns what the run's row is to say."""
+        facts = read_run(folder, spec_sha256=run.spec_sha256)
+        judgement = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN, quarantined=quarantined(run))
+        for trial, result in zip(facts.trials, judgement.trials, strict=True):
+            lifecycle.record_trial(run.key, trial.trial, trial_end(trial, result))
+        run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
+        publish(run, facts, judgement, secrets=secrets)
+        return Judged(
+            verdict=Verdict(judgement.suite.verdict.value),
+            failure=_failure(facts),
+            interrupted=facts.interrupted,
+            codes=tuple(result.code for result in judgement.trials),
+        )
+
+
+def _failure(facts: RunFacts) -> Failure | None:
+    if not facts.failure:
+        return None
+    document = facts.failure
+    return Failure(
+        stage=str(document.get("stage", "")),
+        failure_class=str(document.get("class", "")),
+        code=str(document.get("code", "")),
+        detail=str(document.get("detail", "")),
+    )
+
+
+def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
+    """What the classifier made of one trial; what was not recorded stays None."""
+    return TrialEnd(
+        bucket=Bucket(judgement.bucket.value),
+        failure_class=judgement.klass.value,
+        failure_code="" if judgement.evaluated else judgement.code,
+        reward=facts.reward.state.value_or_none,
+        trial_uuid=_uuid(facts.trial_uuid),
+        started_at=_time(facts.total.started_at),
+        ended_at=_time(facts.total.ended_at) if not facts.total.inverted else None,
+        timings=_timings(facts),
+        steps=facts.endpoint.completions or None,
+        prompt_tokens=facts.endpoint.prompt_tokens,
+        completion_tokens=facts.endpoint.completion_tokens,
+        badges=list(judgement.badges),
+    )
+
+
+def _timings(facts: TrialFacts) -> dict[str, Any]:
+    timings: dict[str, Any] = {"clock": facts.total.clock}
+    for key, phases in _PHASES.items():
+        seconds = [facts.phases.get(phase, Interval()).seconds for phase in phases]
+        known = [value for value in seconds if value is not None]
+        if len(known) == len(seconds):
+            timings[key] = round(sum(known), 3)
+    if facts.total.seconds is not None:
+        timings["total_s"] = round(facts.total.seconds, 3)
+    return timings
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    try:
+        return None if text is None else uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,95 @@
+"""What stays readable of a finished run? The suite result and the provenance, written into the register."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+
+from benchsite.lib.canonical import canonical_bytes, canonical_sha256
+from evidence.models import Artifact
+from evidence.register.ingest import register_document
+from evidence.suite.document import suite_document
+from evidence.suite.judgement import RunJudgement
+from evidence.suite.provenance import provenance_document
+from evidence.suite.run_facts import RunFacts
+from evidence.trial.document import trial_document
+from runs.models import Run, Trial
+
+SUITE_PATH = "evidence/suite.json"
+PROVENANCE_PATH = "evidence/provenance.json"
+
+
+@transaction.atomic
+def publish(run: Run, facts: RunFacts, judgement: RunJudgement, *, secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """Write each trial's normalized result, the suite result and the provenance of a finished run; returns the
+    suite result. Repeatable; the verdict in it is the one that was written once, whatever a later cleanup said.
+    """
+    trials = []
+    for trial, result in zip(facts.trials, judgement.trials, strict=True):
+        document = trial_document(trial, result, evidence_references(run, trial.trial))
+        Trial.objects.filter(run=run, ordinal=trial.trial).update(result=canonical_bytes(document).decode("ascii"))
+        trials.append(document)
+    observed = observed_by_worker(run)
+    provenance = provenance_document(facts, observed)
+    suite = suite_document(
+        run=facts,
+        verdict=judgement.suite,
+        trials=trials,
+        cleanup=cleanup_document(run),
+        provenance_sha256=canonical_sha256(provenance),
+        observed=observed,
+        evidence_root=f"{run.key}/",
+    )
+    if run.verdict is not None:
+        suite["verdict"]["value"] = run.verdict
+    secrets = list(secrets)
+    register_document(run, PROVENANCE_PATH, provenance, secrets=secrets)
+    register_document(run, SUITE_PATH, suite, secrets=secrets)
+    return suite
+
+
+def quarantined(run: Run) -> bool:
+    """Whether a known secret was still found in the run's evidence: such a run is shown as quarantined."""
+    return Artifact.objects.filter(run=run, state="quarantined").exists()
+
+
+def evidence_references(run: Run, trial: int) -> tuple[dict[str, Any], ...]:
+    """The register's entries of one trial: relative paths with hashes."""
+    return tuple(_reference(artifact) for artifact in Artifact.objects.filter(run=run, trial=trial).order_by("path"))
+
+
+def _reference(artifact: Artifact) -> dict[str, Any]:
+    return {
+        "path": artifact.path,
+        "kind": artifact.kind,
+        "state": artifact.state,
+        "size": artifact.size,
+        "sha256": artifact.sha256 or None,
+    }
+
+
+def cleanup_document(run: Run) -> dict[str, Any]:
+    """Counts only: the ids of what is left are for operators, on the run's page."""
+    resources = list(run.resources.all())
+    left = sum(resource.left for resource in resources)
+    return {"state": run.cleanup, "found": len(resources), "removed": len(resources) - left, "left": left}
+
+
+def observed_by_worker(run: Run) -> dict[str, Any]:
+    """What the worker's capability report says of engine, kernel, hardware and enforced limits."""
+    report = json.loads(run.worker.report) if run.worker.report else {}
+    lock = json.loads(run.harness_lock.document) if run.harness_lock else {}
+    engine = report.get("engine") or {}
+    return {
+        "engine": engine or None,
+        "kernel": engine.get("kernel"),
+        "hardware": {name: engine.get(name) for name in ("architecture", "cpus", "memory_bytes")} if engine else None,
+        "limits": report.get("limits"),
+        "interpreter": lock.get("python") or lock.get("interpreter"),
+        "harness_lock_sha256": run.harness_lock.lock_sha256 if run.harness_lock else None,
+        "harness_tree_sha256": run.harness_lock.tree_sha256 if run.harness_lock else None,
+        "adapter_sha256": lock.get("adapter_sha256"),
+        "images": {lock.role: lock.image_id for lock in run.worker.image_locks.filter(current=True)} or None,
+        "topology": f"1 worker ({run.worker.name}), 1 trial at a time, endpoint by route {run.endpoint.route}",
+    }

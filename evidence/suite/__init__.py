@@ -1,0 +1,1 @@
+"""One run: its facts, its verdict, and the documents that are published."""

@@ -1,0 +1,169 @@
+"""What does a run's folder hold? Bounded, strict reading of an owned run directory into facts.
+
+Never follows a link, never raises for what the files hold: every trouble is a check that failed or a fact that is
+missing. Works on any copy of the folder; nothing is written.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchsite.lib.canonical import canonical_sha256
+from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.problems import DocumentError
+from benchsite.lib.strict_json import JsonProblem, load_object
+from evidence.reading.checks import Check, equal, mapping, sequence
+from evidence.reading.clocks import Interval
+from evidence.trial.container_checks import run_container_checks
+from evidence.trial.facts import TrialFacts
+from evidence.trial.files import RunContext, text
+from evidence.trial.reading import read_trial
+from evidence.trial.reviewed_files import read_manifest
+from runs.checks.readiness import ENDPOINT_CLASSES
+from runs.documents import ledger as ledgers
+from runs.documents.ledger import LedgerReport, read_ledger
+from runs.ownership.document import JournalDocument, JournalError
+from runs.ownership.format import load as load_journal
+
+SPEC_SCHEMA = "benchsite.run-spec/v1"
+RUN_SCHEMA = "benchsite.run-facts/v1"
+MAX_SPEC_BYTES = 256 * 1024
+MAX_RUN_BYTES = 4 * 1024 * 1024
+MAX_TRIALS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run as its files tell it. `trials` has one entry per task of the spec, in the spec's order;
+    `checks` are those of the whole run, which every trial's checks begin with."""
+
+    run_id: str | None
+    spec: dict[str, Any]
+    spec_sha256: str | None
+    document: dict[str, Any]
+    journal: JournalDocument | None
+    ledger: LedgerReport
+    checks: tuple[Check, ...]
+    trials: tuple[TrialFacts, ...]
+    cancel_requested: bool
+    interrupted: bool
+    failure: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def broke(self) -> bool:
+        """Whether our own side could not carry the run out. An endpoint that was not ready is not our side."""
+        return self.interrupted or (bool(self.failure) and self.failure.get("class") not in ENDPOINT_CLASSES)
+
+
+def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
+    """The facts of a run's folder. `spec_sha256` is the confirmed spec's hash when the caller knows it better
+    than the folder does (the database); otherwise the folder's own record of it is compared."""
+    folder = Folder(directory)
+    spec, spec_problem = _document(folder, "spec.json", MAX_SPEC_BYTES, SPEC_SCHEMA)
+    document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
+    journal, journal_problem = _journal(folder)
+    ledger = _ledger(folder)
+    manifest, manifest_check = read_manifest(folder, spec)
+    found_sha256 = _sha256(spec) if not spec_problem else None
+    checks = (
+        Check("spec.readable", "integrity.spec_unreadable", not spec_problem, spec_problem),
+        Check("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
+        Check("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
+        *_identity_checks(document, journal, found_sha256, spec_sha256),
+        manifest_check,
+        *run_container_checks(document, journal, spec),
+        *_trial_folder_checks(folder, spec),
+        Check("run.times", "integrity.times_inverted", not _interval(document).inverted),
+    )
+    context = RunContext(folder, spec, document, manifest, journal, ledger, checks, _ledger_check(ledger, document))
+    return RunFacts(
+        run_id=text(document.get("run_id")),
+        spec=spec,
+        spec_sha256=found_sha256,
+        document=document,
+        journal=journal,
+        ledger=ledger,
+        checks=checks,
+        trials=tuple(read_trial(context, mapping(task)) for task in _tasks(spec) or _tasks_of_folders(folder)),
+        cancel_requested=document.get("cancel_requested_at") is not None,
+        interrupted=document.get("interrupted") is True,
+        failure=mapping(document.get("failure")),
+    )
+
+
+def _document(folder: Folder, path: str, limit: int, schema: str) -> tuple[dict[str, Any], str]:
+    """One of our own documents and, when it cannot be believed, why."""
+    read = folder.read(path, limit=limit)
+    if read.state is not FileState.OK:
+        return {}, read.state.value
+    try:
+        document = load_object(read.data, items=100_000)
+    except JsonProblem as problem:
+        return {}, problem.code
+    return (document, "") if document.get("schema") == schema else ({}, "unsupported schema")
+
+
+def _journal(folder: Folder) -> tuple[JournalDocument | None, str]:
+    read = folder.read("journal.json", limit=1024 * 1024)
+    if read.state is not FileState.OK:
+        return None, read.state.value
+    try:
+        return load_journal(read.data), ""
+    except JournalError as error:
+        return None, error.code
+
+
+def _ledger(folder: Folder) -> LedgerReport:
+    read = folder.read("ledger.jsonl", limit=ledgers.MAX_BYTES)
+    return read_ledger(read.data if read.state is FileState.OK else None)
+
+
+def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Check:
+    """The ledger of an interrupted run may lack its end, and so may that of a run whose engine did not answer at the
+    end, or whose gateway had died; what is there must still hold. The trials of a dead gateway are judged by its
+    death (`evidence.trial.own_failures`)."""
+    fault = ledger.fault.code if ledger.fault else ""
+    gateway = mapping(document.get("gateway"))
+    died, unread = gateway.get("died") is not None, gateway.get("closed") is False
+    excused = (document.get("interrupted") is True or unread or died) and fault == "ledger.not_closed"
+    excused = excused or (died and fault == "ledger.torn_line")
+    return Check("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
+
+
+def _sha256(spec: dict[str, Any]) -> str | None:
+    try:
+        return canonical_sha256(spec)
+    except DocumentError:
+        return None
+
+
+def _identity_checks(
+    document: dict[str, Any], journal: JournalDocument | None, found: str | None, confirmed: str | None
+) -> list[Check]:
+    checks = [equal("spec.sha256", "integrity.spec_mismatch", document.get("spec_sha256"), found)]
+    if confirmed is not None:
+        checks.append(equal("spec.confirmed", "integrity.spec_mismatch", confirmed, found))
+    if journal is not None:
+        checks.append(equal("run.journal", "integrity.run_identity", document.get("run_id"), journal.run_id))
+    return checks
+
+
+def _trial_folder_checks(folder: Folder, spec: dict[str, Any]) -> list[Check]:
+    """No folder may stand beside the requested trials."""
+    expected = {str(task.get("ordinal")) for task in map(mapping, _tasks(spec))}
+    foreign = [name for name in folder.names("trials") if name not in expected]
+    return [Check("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
+
+
+def _tasks(spec: dict[str, Any]) -> list[Any]:
+    return sequence(spec.get("tasks"))[:MAX_TRIALS]
+
+
+def _tasks_of_folders(folder: Folder) -> list[Any]:
+    """Without a spec the folders are all that says which trials there were; nothing of them can be believed."""
+    numbers = sorted(int(name) for name in folder.names("trials") if name.isdecimal() and len(name) < 5)
+    return [{"ordinal": number, "name": "unknown"} for number in numbers]
+
+
+def _interval(document: dict[str, Any]) -> Interval:
+    return Interval(text(document.get("started_at")), text(document.get("ended_at")))

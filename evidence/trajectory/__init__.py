@@ -1,0 +1,1 @@
+"""Reading trajectories: native and ATIF, indexed and in windows."""

@@ -1,0 +1,1 @@
+"""One trial: its facts, its checks, and the one classifier."""

@@ -1,0 +1,161 @@
+"""Were Harbor and the provider told what was confirmed? Holds `config.json` and `environment.json` of a trial against
+the spec.
+
+What Harbor took over is compared with what it was told (`harbor_applied`); this closes the chain. It is written apart
+from the engine that writes those files, so that a mistake there is a difference here.
+"""
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.strict_json import JsonProblem, load_object
+from evidence.harbor.applied import API_KEY, told_differences
+from evidence.harbor.controls import PROVIDER
+from evidence.reading.checks import Check, at, equal, mapping, short
+from evidence.trial.container_checks import internal_network
+from runs.ownership.document import JournalDocument
+
+PLAN_SCHEMA = "benchsite.environment-plan/v1"
+GATEWAY_HOST = "model-gateway"
+PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
+GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
+# The agent waits longer for an answer than the gateway, so that the gateway sees a slow endpoint first.
+AGENT_WAITS_LONGER_S = 10
+MAX_BYTES = 1024 * 1024
+_CODE = "invalid_evaluation.told_differently"
+_LIMITS = ("cpus", "memory_bytes", "pids", "nofile", "tmpfs")
+
+
+def told_checks(
+    folder: Folder, base: str, spec: dict[str, Any], run_id: str | None, journal: JournalDocument | None, task: str
+) -> list[Check]:
+    """`base` is the trial's folder, `trials/<ordinal>`; `task` the name of its task."""
+    config, plan = _document(folder, f"{base}/config.json"), _document(folder, f"{base}/environment.json")
+    root = _root(config, run_id, base)
+    agent_env = mapping(at(config, "agents", 0, "env"))
+    placeholder, url = agent_env.get(API_KEY), agent_env.get("OPENAI_BASE_URL")
+    return [
+        Check("told.place", _CODE, root is not None, "another folder than the run's"),
+        Check("told.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
+        Check("told.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
+        _config_check(config, spec, root or "", base, task, agent_env),
+        *_plan_checks(plan, spec, journal, {"run_id": run_id, "journal_directory": root, "task": task}, base),
+        equal("plan.placeholder", _CODE, placeholder, plan.get("placeholder")),
+    ]
+
+
+def _document(folder: Folder, path: str) -> dict[str, Any]:
+    read = folder.read(path, limit=MAX_BYTES)
+    try:
+        return load_object(read.data) if read.state is FileState.OK else {}
+    except JsonProblem:
+        return {}
+
+
+def _root(config: dict[str, Any], run_id: str | None, base: str) -> str | None:
+    """The run's folder on the host that carried it out, as far as the config names it as such."""
+    jobs, end = config.get("jobs_dir"), f"/{run_id}/{base}"
+    if run_id is None or not isinstance(jobs, str) or not jobs.endswith(end):
+        return None
+    return jobs.removesuffix(f"/{base}")
+
+
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _config_check(
+    config: dict[str, Any], spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]
+) -> Check:
+    try:
+        expected = _config(spec, root, base, task, agent_env)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return Check("told.config", _CODE, False, "the spec does not say what Harbor is told")
+    differing = [found.path for found in told_differences(expected, config)]
+    return Check("told.config", _CODE, not differing, short(", ".join(differing), 200))
+
+
+def _config(spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:
+    """Harbor's JobConfig of the trial; what is not named here is left at Harbor's default."""
+    controls, limits, multiplier = spec["controls"], spec["limits"], 1.0
+    return {
+        "job_name": "job",
+        "jobs_dir": f"{root}/{base}",
+        "n_attempts": controls["max_attempts"],
+        "n_concurrent_trials": controls["max_concurrent_trials"],
+        "install_only": controls["install_only"],
+        "quiet": True,
+        "retry": {"max_retries": controls["retries"]},
+        "timeout_multiplier": multiplier,
+        **{
+            f"{phase}_timeout_multiplier": multiplier
+            for phase in ("agent", "verifier", "agent_setup", "environment_build")
+        },
+        "environment": {"import_path": PROVIDER, "kwargs": {"plan": f"{root}/{base}/environment.json"}},
+        "verifier": {
+            "override_timeout_sec": limits["verifier_s"],
+            "max_timeout_sec": limits["verifier_s"],
+            "disable": not controls["verification"],
+        },
+        "agents": [_agent(spec, agent_env)],
+        "tasks": [{"path": f"{root}/tasks/{task}"}],
+    }
+
+
+def _agent(spec: dict[str, Any], env: dict[str, Any]) -> dict[str, Any]:
+    controls, limits = spec["controls"], spec["limits"]
+    model_kwargs = {
+        "max_retries": controls["retries"],
+        "timeout": controls["request_timeout_s"] + AGENT_WAITS_LONGER_S,
+        "drop_params": controls["drop_params"],
+    }
+    return {
+        "name": spec["harness"]["agent"],
+        "model_name": f"openai/{spec['endpoint']['model']}",
+        "n_concurrent": 1,
+        "override_timeout_sec": limits["agent_s"],
+        "override_setup_timeout_sec": limits["agent_setup_s"],
+        "max_timeout_sec": limits["agent_s"],
+        "kwargs": {
+            "version": spec["harness"]["agent_version"],
+            "max_tokens": controls["max_completion_tokens"],
+            "config": {
+                "agent": {"step_limit": controls["max_steps"]},
+                "model": {"cost_tracking": "ignore_errors", "model_kwargs": model_kwargs},
+            },
+        },
+        "env": {name: env.get(name) for name in (API_KEY, "OPENAI_BASE_URL")},
+    }
+
+
+def _plan_checks(
+    plan: dict[str, Any],
+    spec: dict[str, Any],
+    journal: JournalDocument | None,
+    expected: dict[str, object],
+    base: str,
+) -> list[Check]:
+    """The provider's plan: whose run and task, and what each container is made of."""
+    number = PurePosixPath(base).name
+    wanted = {"schema": PLAN_SCHEMA, "trial": int(number) if number.isdecimal() else None, **expected}
+    agent = mapping(at(plan, "roles", "agent"))
+    network = internal_network(journal)
+    return [
+        *(equal(f"plan.{name}", _CODE, value, plan.get(name)) for name, value in wanted.items()),
+        equal("plan.roles", _CODE, ["agent", "verifier"], sorted(mapping(plan.get("roles")))),
+        *(_role_check(role, mapping(at(plan, "roles", role)), spec) for role in ("agent", "verifier")),
+        equal("plan.gateway_host", _CODE, GATEWAY_HOST, agent.get("gateway_host")),
+        Check("plan.network", _CODE, journal is None or agent.get("network_id") == network, "another network"),
+    ]
+
+
+def _role_check(role: str, plan: dict[str, Any], spec: dict[str, Any]) -> Check:
+    limits = mapping(at(spec, "limits", role))
+    expected = {"image_id": at(spec, "images", role), **{name: limits.get(name) for name in _LIMITS}, "env": {}}
+    # Only the agent has a network, and a gateway on it.
+    ignored = {"network_id", "network_name", "gateway_host", "gateway_ip"} if role == "agent" else set()
+    found = {name: value for name, value in plan.items() if name not in ignored}
+    differing = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+    return Check(f"plan.{role}", _CODE, not differing, short(", ".join(differing), 200))

@@ -1,0 +1,107 @@
+"""Were a trial's containers those that were confirmed? Image, limits, network and identity, by what the engine said of
+each when it was opened, and by the journal.
+"""
+
+from typing import Any
+
+from evidence.reading.checks import Check, at, equal, mapping
+from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
+from runs.ownership.document import Intent, JournalDocument, Role
+
+# How Harbor ends the names of its two environments (harness-facts).
+SESSION_ENDS = {AGENT: "__env", VERIFIER: "__verifier__trial"}
+CPU_SLACK = 1e-6  # the engine counts CPUs in whole billionths
+_NETWORK = "integrity.network_mismatch"
+_IDENTITY = "integrity.trial_identity"
+
+
+def container_checks(
+    observed: Observed, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
+) -> list[Check]:
+    """Every container of the trial; `folder` is the name that Harbor gave the trial, when it has one."""
+    checks = [check for opened in observed.opened for check in _opened(opened, journal, spec, trial, folder)]
+    for role in (AGENT, VERIFIER):
+        count = sum(opened.role == role for opened in observed.opened)
+        checks.append(Check(f"{role}.containers", "integrity.duplicate_trial", count <= 1, f"{count} opened"))
+    return checks + _journaled_images(journal, spec, trial)
+
+
+def run_container_checks(
+    document: dict[str, Any], journal: JournalDocument | None, spec: dict[str, Any]
+) -> list[Check]:
+    """The containers that serve the whole run: its gateway, and the probes, which use the verifier's image."""
+    if journal is None:
+        return []
+    checks = [
+        _image(f"journal.{intent.role.value}.image", image, intent.image_id, spec)
+        for intent in _intents(journal)
+        if (image := {Role.GATEWAY: "gateway", Role.PROBE: "verifier"}.get(intent.role))
+    ]
+    recorded = at(document, "gateway", "container_id")
+    if recorded is not None:
+        known = recorded in _ids(journal, Role.GATEWAY, None)
+        checks.append(Check("run.gateway", "integrity.run_identity", known, "another gateway than the journaled one"))
+    return checks
+
+
+def internal_network(journal: JournalDocument | None) -> str | None:
+    """The id of the run's internal network, which is made before its egress network."""
+    networks = [] if journal is None else [each for each in journal.resources if each.intent.role is Role.NETWORK]
+    return networks[0].resource_id if networks else None
+
+
+def _opened(
+    opened: Opened, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
+) -> list[Check]:
+    role = opened.role
+    network = internal_network(journal) if role == AGENT else None
+    known = journal is None or opened.container_id in _ids(journal, Role(role), trial)
+    return [
+        _image(f"{role}.image", role, opened.image_id, spec),
+        equal(f"{role}.trial", _IDENTITY, trial, opened.trial),
+        Check(f"{role}.container", _IDENTITY, known, "not the journaled container"),
+        Check(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
+        Check(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
+        _limits_check(role, mapping(at(spec, "limits", role)), opened.limits),
+    ]
+
+
+def _is_session(opened: Opened, folder: str | None) -> bool:
+    session, end = opened.session_id or "", SESSION_ENDS[opened.role]
+    return session == f"{folder}{end}" if folder is not None else session.endswith(end)
+
+
+def _limits_check(role: str, expected: dict[str, Any], found: dict[str, Any] | None) -> Check:
+    differing = [
+        name
+        for name in sorted({*expected, *(found or {})})
+        if not _same_limit(name, expected.get(name), (found or {}).get(name))
+    ]
+    return Check(f"{role}.limits", "invalid_evaluation.other_limits", not differing, ", ".join(differing)[:200])
+
+
+def _same_limit(name: str, expected: object, found: object) -> bool:
+    if name == "cpus" and isinstance(expected, int | float) and isinstance(found, int | float):
+        return abs(expected - found) <= CPU_SLACK
+    return expected == found
+
+
+def _image(name: str, image: str, found: str | None, spec: dict[str, Any]) -> Check:
+    return equal(name, "integrity.image_mismatch", at(spec, "images", image), found)
+
+
+def _journaled_images(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Check]:
+    return [
+        _image(f"journal.{intent.role.value}.image", intent.role.value, intent.image_id, spec)
+        for intent in _intents(journal)
+        if intent.trial == trial and intent.role.value in SESSION_ENDS and intent.image_id is not None
+    ]
+
+
+def _intents(journal: JournalDocument | None) -> list[Intent]:
+    return [] if journal is None else [resource.intent for resource in journal.resources]
+
+
+def _ids(journal: JournalDocument, role: Role, trial: int | None) -> set[str | None]:
+    own = [each for each in journal.resources if (each.intent.role, each.intent.trial) == (role, trial)]
+    return {each.resource_id for each in own} - {None}

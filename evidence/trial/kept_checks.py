@@ -1,0 +1,132 @@
+"""Is every copy that the provider kept what it saw, and is nothing beside it? What nobody recorded proves nothing."""
+
+import hashlib
+from collections.abc import Mapping
+
+from benchsite.lib.folder import FileState, Folder
+from evidence.reading.checks import Check
+from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+from evidence.reading.redactions import Redaction, read_redactions
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_KEPT_FILES = 8192
+REWARDS = ("reward.json", "reward.txt")
+_PLAIN = (FileState.OK, FileState.EMPTY)
+_CODE = "integrity.artifact_hash"
+_INPUT = "integrity.verifier_input"
+
+
+def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
+    """Each kept file is byte for byte what the provider hashed when it copied it."""
+    redactions = _redactions(folder, base)
+    checks = []
+    for transfer in _kept(observed):
+        checks += [_held(folder, path, file, redactions) for path, file in kept_files(base, transfer)]
+        if transfer.files > len(transfer.entries):
+            checks.append(_held_together(folder, base, transfer, redactions))
+    return checks
+
+
+def recorded_proof(folder: Folder, base: str, observed: Observed) -> Check:
+    """No kept file without a record, above all no reward. Of a grading that was not fetched the classifier says so."""
+    kept = _kept(observed)
+    named = {path for transfer in kept for path, _ in kept_files(base, transfer)}
+    passed_over = [f"{base}/{transfer.kept}/" for transfer in kept if transfer.files > len(transfer.entries)]
+    if not any(item.role == VERIFIER and item.purpose == "verifier_logs" for item in observed.transfers):
+        passed_over.append(f"{base}/kept/verifier/")
+    listing = folder.walk(f"{base}/kept", limit=MAX_KEPT_FILES)
+    # What is no plain file of a size that is kept is never read as evidence, and has a code of its own.
+    plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
+    found = [entry.path for entry in plain if entry.path not in named]
+    foreign = [path for path in found if not path.startswith(tuple(passed_over))]
+    return Check("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
+
+
+def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
+    """Paths, relative to the run's folder, of the files that a transfer kept; an unclean one is read as unsafe."""
+    root = f"{base}/{transfer.kept}"
+    return [(root if entry.path in ("", ".") else f"{root}/{entry.path}", entry) for entry in transfer.entries]
+
+
+def verifier_input_check(observed: Observed) -> Check:
+    """What the verifier was given was copied out of the agent's container, as it was."""
+    foreign = [item for item in _sent(observed) if not _is_copy(item, _fetched(observed))]
+    return Check("verifier.input", _INPUT, not foreign, f"{len(foreign)} differ")
+
+
+def whole_input_proof(observed: Observed) -> Check:
+    """The verifier was given all that was copied out of the agent's container for it; a transfer that failed is judged
+    as one."""
+    sent = _sent(observed)
+    failed = any(item.outcome != "ok" for item in sent)
+    withheld = [
+        item
+        for item in _fetched(observed)
+        if item.outcome == "ok" and item.files and not failed and not any(_same(item, upload) for upload in sent)
+    ]
+    return Check("verifier.whole_input", _INPUT, not withheld, f"{len(withheld)} were not handed over")
+
+
+def _fetched(observed: Observed) -> list[Transfer]:
+    return [item for item in observed.transfers if item.role == AGENT and item.purpose == "artifact"]
+
+
+def _sent(observed: Observed) -> list[Transfer]:
+    return [item for item in observed.transfers if item.role == VERIFIER and item.purpose == "artifacts_in"]
+
+
+def _kept(observed: Observed) -> list[Transfer]:
+    return [transfer for transfer in observed.transfers if transfer.kept is not None]
+
+
+def _is_copy(upload: Transfer, downloads: list[Transfer]) -> bool:
+    """Whether each file of an upload was downloaded; of long lists the record names only the first ones."""
+    if upload.files > len(upload.entries):
+        return any(_same(download, upload) for download in downloads)
+    copied = {entry.sha256 for item in downloads for entry in item.entries}
+    whole = all(item.files <= len(item.entries) for item in downloads)
+    return all(entry.sha256 in copied for entry in upload.entries) or (
+        not whole and any(_same(download, upload) for download in downloads)
+    )
+
+
+def _same(download: Transfer, upload: Transfer) -> bool:
+    """Whether both moved the same files to and from the same place."""
+    if download.path != upload.path or download.files != upload.files:
+        return False
+    if download.files > len(download.entries):
+        return download.sha256 is not None and download.sha256 == upload.sha256
+    return set(download.entries) == set(upload.entries)
+
+
+def _held(folder: Folder, path: str, file: CopiedFile, redactions: Mapping[str, Redaction]) -> Check:
+    state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
+    original = _before_redaction(redactions.get(path), digest)
+    held = state in (FileState.OK, FileState.EMPTY) and original == file.sha256
+    return Check(f"kept.{path}", _CODE, held, state.value)
+
+
+def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Mapping[str, Redaction]) -> Check:
+    """A copy with more files than its record names: all of them by the record's one hash (`combined_sha256`)."""
+    root = f"{base}/{transfer.kept}"
+    listing = folder.walk(root, limit=MAX_KEPT_FILES)
+    lines = []
+    for entry in sorted(listing.entries, key=lambda entry: entry.path):
+        _, size, digest = folder.sha256(entry.path, limit=MAX_FILE_BYTES)
+        if entry.path in redactions:  # its size before is not known any more; its hash is compared where it is named
+            return Check(f"kept.{root}", _CODE, len(listing.entries) == transfer.files, "not as many files")
+        lines.append(f"{digest} {size} {entry.path.removeprefix(root + '/')}\n")
+    found = hashlib.sha256("".join(lines).encode("utf-8", "replace")).hexdigest()
+    held = not listing.truncated and len(lines) == transfer.files and found == transfer.sha256
+    return Check(f"kept.{root}", _CODE, held, f"{len(lines)} files")
+
+
+def _redactions(folder: Folder, base: str) -> dict[str, Redaction]:
+    """Without the rewards: a reward is one word and a digit, and one from which a secret was taken is none."""
+    rewards = {f"{base}/kept/verifier/{name}" for name in REWARDS}
+    return {path: found for path, found in read_redactions(folder).items() if path not in rewards}
+
+
+def _before_redaction(redaction: Redaction | None, digest: str | None) -> str | None:
+    """What a file's hash was before a known secret was removed from it, if it is still that scrubbed file."""
+    return redaction.original_sha256 if redaction is not None and redaction.sha256 == digest else digest

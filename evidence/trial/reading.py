@@ -1,0 +1,203 @@
+"""What do the files of one trial amount to? Puts observations, Harbor's files and the ledger into TrialFacts."""
+
+from typing import Any
+
+from evidence.reading.checks import Check, at, mapping, sequence
+from evidence.reading.clocks import is_before
+from evidence.reading.observed import AGENT, VERIFIER, Observed
+from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
+from evidence.trial.checks import own_checks, proof_checks
+from evidence.trial.deadlines import read_deadline, stopped_at_limit
+from evidence.trial.endpoint import EndpointFacts, endpoint_facts
+from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, VerifierFacts
+from evidence.trial.files import RunContext, TrialFiles, ended_by_itself, read_trial_files, text, verifier_logs
+from evidence.trial.own_failures import harness_trouble, read_trouble
+
+MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
+_COMMAND_TIMED_OUT = b'"exception_type": "TimeoutExpired"'
+
+
+def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
+    """The facts of the trial of one task of the spec."""
+    ordinal = task.get("ordinal")
+    number = ordinal if type(ordinal) is int else 0
+    files = read_trial_files(context, f"trials/{number}", task)
+    endpoint = endpoint_facts(context.ledger.trial(number))
+    deadline = read_deadline(context, files)
+    reward = _reward(context, files)
+    agent = _agent(context, files.observed, endpoint)
+    verifier = _verifier(files.observed)
+    return TrialFacts(
+        trial=number,
+        task=str(task.get("name")),
+        checks=(*context.checks, *_checks(context, files, number)),
+        proofs=(
+            _confinement_proof(context),
+            *proof_checks(context, files, number),
+        ),
+        started=files.present,
+        cancel=_cancel(context, files),
+        interrupted=_interrupted(context, files),
+        process_lost=_process_lost(files, deadline),
+        trouble=read_trouble(context, files, deadline),
+        harness=harness_trouble(files, deadline, agent, verifier, reward),
+        harbor_exception=files.harbor.exception_type,
+        deadline=deadline,
+        endpoint=endpoint,
+        agent=agent,
+        resources=_resources(files.observed),
+        verifier=verifier,
+        reward=reward,
+        notes=_notes(context, files),
+        trial_uuid=files.harbor.trial_uuid,
+        task_checksum=text(files.harbor.result.content.get("task_checksum")),
+        phases=files.harbor.phases,
+        total=files.supervised,
+        usage=files.harbor.usage,
+    )
+
+
+def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
+    if not files.present:
+        return []
+    unsupervised = not files.supervision and not context.interrupted and context.document.get("ended_at") is not None
+    return [
+        context.ledger_check,
+        Check("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
+        Check("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
+        Check(
+            "observed.whole",
+            "integrity.observed_broken",
+            not files.observed.problems and not (files.observed.cut_line and ended_by_itself(files)),
+            "; ".join(files.observed.problems[:5]),
+        ),
+        Check(
+            "supervision.times",
+            "integrity.times_inverted",
+            not files.supervised.inverted and not _monotonic_inverted(files),
+        ),
+        Check(
+            "supervision.trial",
+            "integrity.trial_identity",
+            not files.supervision or files.supervision.get("trial") == number,
+            "the supervision record is another trial's",
+        ),
+        *own_checks(context, files, number),
+        *files.harbor.checks,
+    ]
+
+
+def _confinement_proof(context: RunContext) -> Check:
+    """Before any agent started, a probe showed that the run's network reaches nothing but the gateway (design 3.5)."""
+    probe = mapping(at(context.document, "probe"))
+    found = [at(check, "passed") for check in sequence(probe.get("checks"))]
+    confined = probe.get("passed") is True and all(passed is True for passed in found)
+    return Check("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
+
+
+def _monotonic_inverted(files: TrialFiles) -> bool:
+    start, end = files.supervision.get("mono_started"), files.supervision.get("mono_ended")
+    return isinstance(start, int | float) and isinstance(end, int | float) and end < start
+
+
+def _cancel(context: RunContext, files: TrialFiles) -> Timing:
+    """Before the grade unless it is certain that the verifier was terminal before the request."""
+    asked = context.document.get("cancel_requested_at")
+    if asked is None and files.supervision.get("cancel_requested") is not True:
+        return Timing.NEVER
+    if files.complete and is_before(files.graded_at, asked) is True:
+        return Timing.AFTER_GRADE
+    return Timing.BEFORE_GRADE
+
+
+def _interrupted(context: RunContext, files: TrialFiles) -> bool:
+    """A trial whose grade and result were whole before the interruption keeps them (RS01).
+
+    Harbor's own result says `CancelledError` when it was stopped on the way there.
+    """
+    if files.complete and files.harbor.exception_type != "CancelledError":
+        return False
+    open_ended = files.supervision.get("ended_at") is None
+    return files.supervision.get("interrupted") is True or (context.interrupted and open_ended)
+
+
+def _process_lost(files: TrialFiles, deadline: Deadline | None) -> bool:
+    supervision = files.supervision
+    if not supervision or supervision.get("ended_at") is None:
+        return False
+    asked = supervision.get("cancel_requested") is True or supervision.get("deadline") or supervision.get("interrupted")
+    ended_oddly = supervision.get("signal") is not None or supervision.get("exit_code") is None
+    return ended_oddly and not asked and deadline is None
+
+
+def _agent(context: RunContext, observed: Observed, endpoint: EndpointFacts) -> AgentFacts:
+    command = observed.exec_of(AGENT, "agent")
+    steps = at(context.spec, "controls", "max_steps")
+    return AgentFacts(
+        ended=command is not None and command.ended,
+        exit_code=command.exit_code if command is not None else None,
+        timed_out=command is not None and stopped_at_limit(command, context.limit("agent_s")),
+        step_limit_reached=type(steps) is int and steps > 0 and endpoint.completions >= steps,
+    )
+
+
+def _resources(observed: Observed) -> Resources:
+    counters = [item for item in observed.counters if item.role == AGENT]
+    killed = any(state.oom_killed for state in observed.states if state.role == AGENT)
+    return Resources(
+        available=any(item.available for item in counters),
+        oom_kills=max((item.oom_kill for item in counters), default=0),
+        pids_limit_hits=max((item.pids_max for item in counters), default=0),
+        tmpfs_full=any(item.tmpfs_full for item in counters),
+        engine_oom_killed=killed,
+    )
+
+
+def _verifier(observed: Observed) -> VerifierFacts:
+    command = observed.exec_of(VERIFIER, "verifier")
+    fetched = verifier_logs(observed)
+    bad = [
+        f"{transfer.purpose}: {transfer.outcome}"
+        for transfer in observed.transfers
+        if transfer.role == VERIFIER and transfer.outcome not in ("ok", "source_absent")
+    ]
+    ended = command is not None and command.ended
+    if ended and fetched is None:
+        bad.append("verifier_logs: not recorded")
+    return VerifierFacts(
+        ended=ended,
+        exit_code=command.exit_code if command is not None else None,
+        terminal=ended and fetched is not None,
+        bad_transfers=tuple(bad),
+    )
+
+
+def _reward(context: RunContext, files: TrialFiles) -> Reward:
+    """The reward from the provider's own copy; Harbor rewrites its files while scrubbing."""
+    key = at(context.spec, "scoring", "reward_key")
+    kept = f"{files.base}/kept/verifier"
+    return read_reward(
+        context.folder.read(f"{kept}/reward.json", limit=MAX_REWARD_BYTES),
+        context.folder.read(f"{kept}/reward.txt", limit=MAX_REWARD_BYTES),
+        key=key if isinstance(key, str) else "reward",
+    )
+
+
+def _notes(context: RunContext, files: TrialFiles) -> tuple[str, ...]:
+    logs = [item for item in files.observed.transfers if item.role == AGENT and item.purpose == "agent_logs"]
+    notes = []
+    if any(item.outcome == "refused" for item in logs):
+        notes.append("agent_logs_refused")
+    elif files.present and not any(item.outcome == "ok" for item in logs):
+        notes.append("agent_logs_missing")
+    if files.observed.events and not files.observed.closed:
+        notes.append("provider_record_open")
+    if _command_limit_hit(context, files):
+        notes.append("command_limit_hit")
+    return tuple(notes)
+
+
+def _command_limit_hit(context: RunContext, files: TrialFiles) -> bool:
+    """By the agent's own trajectory, which it could forge: a note for people and never more."""
+    path = f"{files.base}/kept/agent/mini-swe-agent.trajectory.json"
+    return _COMMAND_TIMED_OUT in context.folder.read(path, limit=MAX_TRAJECTORY_BYTES).data

@@ -1,0 +1,94 @@
+"""Are the files that went into a container the reviewed ones? The bundle's manifest against the provider's record.
+
+The manifest is kept with the run and believed only by its hash, which the confirmed spec holds (design 6): it leaves no
+unhashed input.
+"""
+
+from typing import Any
+
+from benchsite.lib.canonical import canonical_sha256
+from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.problems import DocumentError
+from benchsite.lib.strict_json import JsonProblem, load_object
+from evidence.reading.checks import Check, at, equal, mapping, sequence
+from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+
+MANIFEST_PATH = "manifest.json"
+MAX_MANIFEST_BYTES = 256 * 1024
+_CODE = "integrity.reviewed_files"
+# What is sent into a container of each role: the purpose of the transfer, its place there, the folder of the task.
+SENT = ((VERIFIER, "tests", "/tests", "tests/"), (AGENT, "environment", "/app", "environment/"))
+
+
+def read_manifest(folder: Folder, spec: dict[str, Any]) -> tuple[dict[str, Any], Check]:
+    """The reviewed manifest, empty when it is not the confirmed one, and the check that says so."""
+    read = folder.read(MANIFEST_PATH, limit=MAX_MANIFEST_BYTES)
+    document, problem = _parsed(read.data) if read.state is FileState.OK else ({}, read.state.value)
+    if document and _sha256(document) != at(spec, "bundle", "manifest_sha256"):
+        document, problem = {}, "another manifest"
+    return document, Check("bundle.manifest", "integrity.manifest_mismatch", not problem, problem)
+
+
+def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> list[Check]:
+    """Every file that was sent as a part of the task is the reviewed one, and none is missing or added."""
+    entry = _entry(manifest, task)
+    return [
+        equal("task.reviewed", "integrity.task_checksum", entry.get("checksum"), task.get("checksum")),
+        equal("task.reviewed_files", "integrity.task_checksum", entry.get("files_sha256"), task.get("files_sha256")),
+        *(
+            Check(f"sent.{purpose}", _CODE, _is_reviewed(transfer, place, _files(entry, below)), transfer.path)
+            for role, purpose, place, below in SENT
+            for transfer in sent(observed, role, purpose)
+        ),
+    ]
+
+
+def sent_proof(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> Check:
+    """The agent was given the task's files: one that saw none of them did not do this task."""
+    needed = bool(_files(_entry(manifest, task), "environment/"))
+    given = bool(sent(observed, AGENT, "environment"))
+    return Check("proof.task_files", "invalid_evaluation.proof_missing", given or not needed, "no task files were sent")
+
+
+def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
+    try:
+        return load_object(data, items=100_000), ""
+    except JsonProblem as problem:
+        return {}, problem.code
+
+
+def _sha256(document: dict[str, Any]) -> str | None:
+    try:
+        return canonical_sha256(document)
+    except DocumentError:
+        return None
+
+
+def _entry(manifest: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+    named = (entry for entry in map(mapping, sequence(manifest.get("tasks"))) if entry.get("name") == task.get("name"))
+    return next(named, {})
+
+
+def _files(entry: dict[str, Any], below: str) -> set[CopiedFile]:
+    """The reviewed files of one folder of the task, named as from there."""
+    files = map(mapping, sequence(entry.get("files")))
+    return {
+        CopiedFile(str(file.get("path")).removeprefix(below), file.get("size", -1), str(file.get("sha256")))
+        for file in files
+        if str(file.get("path")).startswith(below)
+    }
+
+
+def sent(observed: Observed, role: str, purpose: str) -> list[Transfer]:
+    """What arrived; of an upload that failed its own trouble tells."""
+    return [
+        item
+        for item in observed.transfers
+        if (item.role, item.purpose, item.direction, item.outcome) == (role, purpose, "upload", "ok")
+    ]
+
+
+def _is_reviewed(transfer: Transfer, place: str, files: set[CopiedFile]) -> bool:
+    # A task has at most 200 files, and the record names as many, so the list is always whole.
+    whole = len(transfer.entries) == transfer.files == len(files)
+    return whole and transfer.path == place and set(transfer.entries) == files

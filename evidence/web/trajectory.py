@@ -1,0 +1,105 @@
+"""What did the agent do, step by step? Windows of a fixed grid, found again by ``#step-17``."""
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from benchsite.lib import words
+from evidence.register.reading import OpenedTrajectory, open_trajectory
+from evidence.trajectory.windows import MAX_FOUND, WINDOW, Trajectory
+from evidence.web.trajectory_page import place, step_view
+from runs.models import Trial
+from runs.services import access
+from runs.web.presenting import marks
+
+_LONGEST_SEARCH = 200
+
+
+@require_safe
+def trajectory_page(request: HttpRequest, key: UUID, ordinal: int) -> HttpResponse:
+    trial = access.trial_or_404(request.user, key, ordinal, access.READ_PRIVATE)
+    with open_trajectory(trial) as opened:
+        if (moved := _moved(request, trial, opened.trajectory)) is not None:
+            return moved
+        return render(request, "evidence/trajectory.html", _context(request, trial, opened))
+
+
+def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None) -> HttpResponse | None:
+    """Where ``?step=`` and ``?go=`` lead: the window that holds the step, at its anchor."""
+    if trajectory is None:
+        return None
+    go, step = request.GET.get("go", ""), request.GET.get("step", "")
+    number: int | None = int(step) if step.isdecimal() and len(step) < 10 else None
+    if go == "error":
+        number = trajectory.flagged(after=_number(request, "after"))
+        number = number or trajectory.summary.first_failed
+    elif go == "end":
+        number = trajectory.summary.steps
+    if not number:
+        return None
+    window = trajectory.around(min(number, trajectory.summary.steps))
+    number = min(max(number, window.first), window.last)
+    query = {"from": window.first} | ({"q": _needle(request)} if _needle(request) else {})
+    address = reverse("trajectory", args=[trial.run.key, trial.ordinal])
+    return HttpResponseRedirect(f"{address}?{urlencode(query)}#step-{number}")
+
+
+def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> dict[str, Any]:
+    trajectory, needle = opened.trajectory, _needle(request)
+    context: dict[str, Any] = {
+        "trial": trial,
+        "run_key": trial.run.key,
+        "short": trial.run.key[:8],
+        "name": words.visible(trial.task_name),
+        "mark": marks.of_trial(trial, trial.run),
+        "reason": opened.reason,
+        "artifact": opened.artifact,
+        "needle": needle,
+    }
+    if trajectory is None or opened.reason:
+        return context
+    summary = trajectory.summary
+    window = trajectory.around(min(_number(request, "from") or 1, summary.steps))
+    return context | {
+        "place": place(window),
+        "window_size": WINDOW,
+        "steps": [step_view(step, needle, compared=trajectory.ledger.answers > 0) for step in window.steps],
+        "summary": summary,
+        "size": words.size(summary.size),
+        "totals": _totals(summary.totals),
+        "format": {"atif": f"ATIF {summary.version or ''}".strip()}.get(summary.format, "native format"),
+        "ledger": trajectory.ledger.sentence.removesuffix("."),
+        "found": _found(trajectory, needle),
+        "problems": sum(summary.problems.values()),
+    }
+
+
+def _found(trajectory: Trajectory, needle: str) -> dict[str, Any] | None:
+    if not needle:
+        return None
+    numbers = trajectory.find(needle)
+    return {
+        "numbers": [(number, (number - 1) // WINDOW * WINDOW + 1) for number in numbers],
+        "more": len(numbers) >= MAX_FOUND,
+        "most": MAX_FOUND,
+    }
+
+
+def _totals(totals: Any) -> str:
+    if totals.prompt_tokens is None and totals.completion_tokens is None:
+        return ""
+    return f"{words.number(totals.prompt_tokens)} in, {words.number(totals.completion_tokens)} out"
+
+
+def _needle(request: HttpRequest) -> str:
+    return request.GET.get("q", "")[:_LONGEST_SEARCH].strip()
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    value = request.GET.get(name, "")
+    return int(value) if value.isdecimal() and len(value) < 10 else 0

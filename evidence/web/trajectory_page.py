@@ -1,0 +1,215 @@
+"""How does a window of a trajectory read? Steps as finished values: what is folded, what is marked, what is found.
+
+Pure. Texts come from the reader already safe and bounded; nothing is cut here without saying so.
+"""
+
+import re
+from dataclasses import dataclass
+
+from benchsite.lib import words
+from evidence.trajectory.steps import Call, LedgerMatch, Link, Metrics, Result, Step
+from evidence.trajectory.text import MAX_SHOWN, Text
+from evidence.trajectory.windows import WINDOW, Window
+
+OPEN_LINES = 14
+OPEN_CHARACTERS = 1_600
+_NOT_WORTH_FOLDING = 400
+_LINES_NOT_WORTH_FOLDING = 5
+_PROBLEMS = {
+    "ambiguous_link": (
+        "Several calls or results share one id; they are shown in the file's order, and the link is ambiguous."
+    ),
+    "result_without_call": "A result names no call of this step; it is shown after them.",
+    "step_too_large": "This step is too large to be shown; the file has all of it.",
+    "step_unreadable": "This step is not readable JSON; the file has it as it is.",
+    "format_error": "The agent's answer did not have the form that its harness asks for.",
+    "differs_from_its_own_response": "The message differs from the model's answer that is stored beside it.",
+    "too_many_entries": "The file has more entries than are shown; the first ones are.",
+    "file_cut": "The file ends in the middle; what was written before is shown.",
+}
+_LEDGER = {LedgerMatch.MATCHES: "matches the ledger", LedgerMatch.DIFFERS: "differs from the ledger"}
+_UNREADABLE_METRICS = "This step's token counts could not be read; it is left out of the totals."
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text, marked when it is what was searched for."""
+
+    text: str
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A text: what is open, what is folded (``hidden`` says how much, empty when nothing is), what is left out."""
+
+    head: list[Piece]
+    rest: list[Piece]
+    hidden: str
+    size: str
+    cut: str
+
+    @property
+    def summary(self) -> str:
+        return f"Show {self.hidden}" if self.hidden else ""
+
+    @property
+    def empty(self) -> bool:
+        return not self.head
+
+
+@dataclass(frozen=True, slots=True)
+class ResultView:
+    text: Folded
+    code: str
+    failed: bool
+    exception: str
+    ambiguous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    name: str
+    text: Folded
+    results: list[ResultView]
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step. ``tokens`` is empty for a step that has none to report."""
+
+    number: int
+    who: str
+    at: str
+    tokens: str
+    tokens_known: bool
+    thought: Folded
+    reasoning: Folded | None
+    calls: list[CallView]
+    loose: list[ResultView]
+    notes: list[str]
+    copied: bool
+    failed: bool
+    ended: str
+    ledger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The window's numbers and those around it; 0 where there is none."""
+
+    first: int
+    last: int
+    total: int
+    before: int
+    after: int
+    end: int
+
+
+def place(window: Window) -> Place:
+    last_start = (window.total - 1) // WINDOW * WINDOW + 1 if window.total else 0
+    return Place(
+        first=window.first,
+        last=window.last,
+        total=window.total,
+        before=max(1, window.first - WINDOW) if window.first > 1 else 0,
+        after=window.last + 1 if window.last < window.total else 0,
+        end=last_start,
+    )
+
+
+def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepView:
+    """``compared`` is false when the ledger has no answer at all, so that no step can differ from it."""
+    tokens, known = _tokens(step)
+    return StepView(
+        number=step.number,
+        who=step.source,
+        at=(step.at or "")[11:19],
+        tokens=tokens,
+        tokens_known=known,
+        thought=folded(step.message, needle),
+        reasoning=folded(step.reasoning, needle) if step.reasoning and step.reasoning.text else None,
+        calls=[_call(call, needle) for call in step.calls],
+        loose=[_result(result, needle) for result in step.results],
+        notes=_notes(step, compared),
+        copied=step.copied,
+        failed=step.failed,
+        ended=words.visible(step.exit_status or ""),
+        ledger=_LEDGER.get(step.ledger, "") if compared else "",
+    )
+
+
+def folded(text: Text, needle: str = "") -> Folded:
+    """Long text is folded behind its size; the reader's own cut is said beside it."""
+    whole = text.text
+    lines = whole.split("\n")
+    head = "\n".join(lines[:OPEN_LINES])[:OPEN_CHARACTERS]
+    rest = whole[len(head) :]
+    if len(rest) <= _NOT_WORTH_FOLDING and rest.count("\n") <= _LINES_NOT_WORTH_FOLDING:
+        head, rest = whole, ""
+    hidden = rest.strip("\n")
+    size = words.counted(text.size, "character")
+    return Folded(
+        head=pieces(head, needle),
+        rest=pieces(rest.removeprefix("\n"), needle) if hidden else [],
+        hidden=_fold_words(rest) if hidden else "",
+        size=size if text.size > OPEN_CHARACTERS else "",
+        cut=f"{MAX_SHOWN:,} of {size} are shown, the middle is left out; the file has all." if text.cut else "",
+    )
+
+
+def pieces(text: str, needle: str) -> list[Piece]:
+    """The text with every occurrence of the needle marked, whatever its case."""
+    if not text:
+        return []
+    if not needle.strip():
+        return [Piece(text)]
+    parts = re.split(f"({re.escape(needle)})", text, flags=re.IGNORECASE)
+    return [Piece(part, index % 2 == 1) for index, part in enumerate(parts) if part]
+
+
+def _fold_words(rest: str) -> str:
+    lines = rest.strip("\n").count("\n") + 1
+    amount = f"the other {words.counted(lines, 'line')}" if lines > 1 else "the rest"
+    return f"{amount}, {words.size(len(rest.encode('utf-8', 'replace')))}"
+
+
+def _call(call: Call, needle: str) -> CallView:
+    return CallView(
+        words.visible(call.name), folded(call.arguments, needle), [_result(r, needle) for r in call.results]
+    )
+
+
+def _result(result: Result, needle: str) -> ResultView:
+    code = "exit code not recorded" if result.returncode is None else f"exit code {result.returncode}"
+    return ResultView(
+        text=folded(result.text, needle),
+        code=code,
+        failed=result.failed,
+        exception=result.exception.text if result.exception else "",
+        ambiguous=result.link is Link.AMBIGUOUS,
+    )
+
+
+def _tokens(step: Step) -> tuple[str, bool]:
+    if step.metrics is None:
+        return ("tokens not reported", False) if step.is_answer else ("", True)
+    metrics: Metrics = step.metrics
+    if metrics.prompt_tokens is None and metrics.completion_tokens is None:
+        return "tokens not reported", False
+    return f"{words.number(metrics.prompt_tokens)} in, {words.number(metrics.completion_tokens)} out", True
+
+
+def _notes(step: Step, compared: bool) -> list[str]:
+    notes = [_problem(problem) for problem in step.problems]
+    if step.copied:
+        notes.append("Copied context: shown greyed, left out of tokens and totals.")
+    if compared and step.ledger is LedgerMatch.DIFFERS:
+        notes.append("The answer in this step is not the one that the gateway recorded.")
+    return list(dict.fromkeys(notes))
+
+
+def _problem(problem: str) -> str:
+    if "metrics" in problem or "tokens" in problem or "usage" in problem:
+        return _UNREADABLE_METRICS
+    return _PROBLEMS.get(problem, f"A part of this step could not be read ({words.visible(problem)}).")

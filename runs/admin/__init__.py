@@ -1,0 +1,5 @@
+"""The admin of staff: rows to look at, acts through the same functions as pages."""
+
+from runs.admin import bundles, people, runs, workers
+
+__all__ = ["bundles", "people", "runs", "workers"]

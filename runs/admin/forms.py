@@ -1,0 +1,103 @@
+"""How do staff add an endpoint or a profile? Forms that validate with the same functions as files and commands."""
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from benchsite.lib import words
+from benchsite.lib.problems import DocumentError
+from runs.documents.endpoints import SCHEMA, parse_endpoint
+from runs.documents.profile.loading import load_profile
+from runs.models import Endpoint, Profile
+
+_ALIAS = "Begin with a letter or a digit; then letters, digits and . _ : / @ + - are taken, without blanks."
+_FORMED = {
+    "name": "Begin with a small letter or a digit; then small letters, digits and . _ - are taken.",
+    "model": _ALIAS,
+    "served_model": _ALIAS,
+    "credential.name": "Name a variable in capital letters, or a file by its whole path, as /run/secrets/model-key.",
+}
+_FIELDS = {"credential": "credential_kind", "credential.kind": "credential_kind", "credential.name": "credential_name"}
+
+
+class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The parts of a record; the record itself is built and validated as for files and commands."""
+
+    credential_kind = forms.ChoiceField(choices=[("none", "none"), ("env", "environment variable"), ("file", "file")])
+    credential_name = forms.CharField(
+        required=False,
+        max_length=255,
+        help_text="The variable's name or the file's path on the worker; never the value.",
+    )
+    request_timeout_s = forms.IntegerField(
+        label="Request timeout", initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
+    )
+
+    class Meta:
+        model = Endpoint
+        fields = ("name", "base_url", "model", "served_model", "route", "scripted")
+        labels = {"base_url": "Base URL"}
+        help_texts = {
+            "base_url": "Where the OpenAI-compatible API begins, as http://127.0.0.1:8080/v1; no slash at the end.",
+            "model": "The alias that is asked for.",
+            "served_model": "Only where the endpoint answers with another name than the alias: that name.",
+            "route": "host-gateway for a loopback address of the worker's own host, direct for every other one.",
+            "scripted": "Plays fixed answers and is no model; every page of its runs says so.",
+        }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        kind = cleaned.get("credential_kind")
+        credential = {"kind": kind} if kind == "none" else {"kind": kind, "name": cleaned.get("credential_name", "")}
+        record: dict[str, Any] = {
+            "schema": SCHEMA,
+            "credential": credential,
+            "controls": ["max_tokens"],
+            "served_model": cleaned.get("served_model") or None,
+            "request_timeout_s": cleaned.get("request_timeout_s") or 120,
+            **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
+        }
+        try:
+            parse_endpoint(record)
+        except DocumentError as error:
+            self._refuse(error)
+        cleaned["record"] = record
+        return cleaned
+
+    def _refuse(self, error: DocumentError) -> None:
+        """Put each problem of the record beside the field that it is about; what is amiss there already is enough."""
+        amiss = set(self.errors)
+        for problem in error.problems:
+            place = _FIELDS.get(problem.path, problem.path)
+            field = place if place in self.fields else None
+            formed = _FORMED.get(problem.path) if problem.code == "bad_endpoint.bad_format" else None
+            if field not in amiss:
+                sentence = formed or f"{words.opened(problem.sentence)}."
+                self.add_error(field, ValidationError(sentence, code=problem.code))
+
+    def validate_constraints(self) -> None:
+        """The next version is made by the registry, which also takes the former one out of use."""
+
+
+class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A profile is a file; its bytes are kept as they are."""
+
+    file = forms.FileField(help_text="The profile's JSON file, at most 256 KiB.")
+
+    class Meta:
+        model = Profile
+        fields: tuple[str, ...] = ()
+
+    def clean_file(self) -> bytes:
+        upload = self.cleaned_data["file"]
+        if upload.size > 256 * 1024:
+            raise ValidationError("The file is larger than 256 KiB.")
+        data: bytes = upload.read()
+        try:
+            self.instance.content_sha256 = load_profile(data).content_sha256
+        except DocumentError as error:
+            raise ValidationError(
+                [ValidationError(f"{problem}.", code=problem.code) for problem in error.problems]
+            ) from error
+        return data

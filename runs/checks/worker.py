@@ -1,0 +1,92 @@
+"""What does a worker's capability report amount to? One judgement, for previews and for its own preflight. Pure.
+
+The web never asks an engine: a preview judges the last report, and the worker judges a new one when it claims the run.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from runs.checks.check import Check, Level
+
+# What a bundle's ceilings and the design's isolation demand; a worker that cannot enforce one of them blocks.
+REQUIRED_LIMITS = (
+    "cpu", "memory", "pids", "nofile", "storage", "read_only_root", "capabilities", "no_new_privileges",
+    "seccomp", "no_network",
+)  # fmt: skip
+OPTIONAL_LIMITS = ("core",)
+
+MIB = 1024 * 1024
+_UNPROVED = {"enforced": False, "mechanism": "not proved", "detail": "no probe ran"}
+
+
+def report_checks(report: dict[str, Any]) -> Iterator[Check]:
+    """Every check that a report (`benchsite.capabilities/v1`) allows: engine, platform, each limit's mechanism."""
+    yield _engine(report)
+    yield _platform(report)
+    if report.get("engine"):
+        proved = {limit["name"]: limit for limit in report.get("limits", [])}
+        for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
+            yield _limit(name, proved.get(name, _UNPROVED))
+        yield _network_namespace(report)
+
+
+def ceiling_checks(report: dict[str, Any], limits: Mapping[str, Any]) -> Iterator[Check]:
+    """Whether the worker has what the containers of one trial may use: the bundle's ceilings, or a spec's limits.
+
+    ``limits`` map agent, verifier and gateway to ``cpus`` and ``memory_bytes``. The gateway stands beside the agent
+    or the verifier, never beside both. What a report does not say is not judged.
+    """
+    engine = report.get("engine") or {}
+    needed = max(limits[role]["memory_bytes"] for role in ("agent", "verifier")) + limits["gateway"]["memory_bytes"]
+    cpus = max(limits[role]["cpus"] for role in ("agent", "verifier", "gateway"))
+    if isinstance(engine.get("cpus"), int):
+        yield _ceiling("cpus", engine["cpus"] >= cpus, f"{engine['cpus']} CPUs; a container may use {cpus:g}.")
+    if isinstance(engine.get("memory_bytes"), int):
+        seen = f"{engine['memory_bytes'] // MIB:,} MiB of memory; a trial's containers may use {needed // MIB:,} MiB."
+        yield _ceiling("memory", engine["memory_bytes"] >= needed, seen)
+
+
+def _ceiling(what: str, passed: bool, seen: str) -> Check:
+    code, remedy = ("worker.large_enough", "") if passed else (f"worker.too_little_{what}", "Use a larger worker.")
+    return Check(f"worker {what}", passed, code, seen, remedy)
+
+
+def _engine(report: dict[str, Any]) -> Check:
+    engine, problem = report.get("engine") or {}, report.get("engine_problem") or {}
+    if engine:
+        seen = f"Docker Engine {engine.get('version')}, cgroup v{engine.get('cgroup_version')}."
+        return Check("engine", True, "engine.reachable", seen)
+    sentence = str(problem.get("sentence", "The Docker Engine did not answer."))
+    remedy = "Start the engine on that host, then run manage.py worker --report there."
+    return Check("engine", False, "engine.unreachable", sentence, remedy)
+
+
+def _platform(report: dict[str, Any]) -> Check:
+    passed = str(report.get("platform", "")).startswith("Linux")
+    detail = f"{report.get('platform')}, Python {report.get('python')}."
+    code, remedy = ("worker.linux", "") if passed else ("worker.platform", "Runs need a Linux worker.")
+    return Check("platform", passed, code, detail, remedy)
+
+
+def _limit(name: str, proof: dict[str, Any]) -> Check:
+    level: Level = "accept" if name in OPTIONAL_LIMITS else "block"
+    if proof["enforced"]:
+        return Check(f"limit {name}", True, "limit.enforced", f"{proof['mechanism']}.", level=level)
+    seen = f" The probe saw: {proof['detail']}." if proof["detail"] else ""
+    detail = f"Not enforced by {proof['mechanism']}.{seen}"
+    remedy = "Use a worker whose engine and kernel enforce it."
+    return Check(f"limit {name}", False, f"limit.{name}_not_enforced", detail, remedy, level)
+
+
+def _network_namespace(report: dict[str, Any]) -> Check:
+    if report.get("network_namespace"):
+        detail = "Harbor's own process runs in an empty network namespace."
+        return Check("limit harness_network", True, "harness.isolated", detail, level="accept")
+    return Check(
+        "limit harness_network",
+        False,
+        "harness.shares_network",
+        "Harbor's own process keeps the host's network.",
+        "Give the worker the right to unshare its network namespace: run it as root.",
+        "accept",
+    )

@@ -1,0 +1,1 @@
+"""Task bundles: the manifest, the task files, certification."""

@@ -1,0 +1,1 @@
+"""Benchmark profiles, one module for each schema version."""

@@ -1,0 +1,235 @@
+"""How does every run end? Always in one order: fence, stop, salvage, ledger, ingest, remove, verify, classify,
+final state (design 3.10).
+
+The same function ends a run that went well, that failed, that was cancelled, and one whose worker was lost: it
+needs nothing but the run's directory and its row. Evidence is kept before anything is removed.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseFailed
+
+from benchsite.lib import logs
+from benchsite.lib.canonical import load_object
+from benchsite.lib.database_retry import patiently
+from benchsite.lib.problems import DocumentError
+from runs.containers import EngineError, engine_call
+from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
+from runs.engine.ending.judge import Judged, the_judge
+from runs.engine.ending.owned_resources import resource_states
+from runs.engine.ending.salvage import salvage
+from runs.engine.host.credentials import CredentialError, read_credential
+from runs.engine.host.folder import FactsDamaged, RunFolder, now
+from runs.engine.host.same_engine import connect_same
+from runs.engine.network.gateway import RunGateway, keep_ledger
+from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.ownership import Journal, JournalError
+from runs.services import lifecycle, runlog
+from runs.services.lifecycle import Failure
+
+log = logging.getLogger(__name__)
+
+_FOLDER_LOST = (
+    "The run's folder or its journal is gone, and with it the record of what the run owns, so nothing was removed. "
+    "Look for containers and networks with the label benchsite.run={run}, and remove them by hand."
+)
+
+
+@dataclass
+class Secrets:
+    """The secrets that a run knew, for scrubbing; and why it failed, when not even its folder could say so."""
+
+    values: list[str] = field(default_factory=list, repr=False)
+    failure: dict[str, Any] | None = None
+
+    def add(self, *values: str | None) -> None:
+        """Know these too; from now on no line of this process's log holds one."""
+        given = [value for value in values if value]
+        self.values += given
+        logs.hide(*given)
+
+
+def conclude(
+    run_id: str,
+    *,
+    secrets: Secrets | None = None,
+    gateway: RunGateway | None = None,
+    interrupted: bool = False,
+) -> None:
+    """End the active run ``run_id`` once. ``interrupted`` says that its worker was lost (recovery).
+
+    Safe to repeat after a crash at any point: what was done before is found done. Raises nothing of the
+    engine's or the journal's; those become a failed cleanup.
+    """
+    secrets = secrets or _secrets_of_a_lost_run(run_id)
+    folder = RunFolder.of(settings.DATA, run_id)
+    journal = Journal(folder.path)
+    try:
+        lifecycle.enter_stage(run_id, Stage.INGEST)
+    except DatabaseFailed:
+        # Nobody supervises it any more, so nothing goes on; once there is a database again, recovery concludes it.
+        close(journal, "no database")
+        _keep_what_runs_still_hold(folder, journal, gateway)
+        raise
+    if not (folder.path / "journal.json").exists() or (not folder.facts.exists() and _recorded_nothing(journal)):
+        _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
+        return
+    closed = close(journal, "interrupted" if interrupted else "ended")
+    gateway_end = _keep_what_runs_still_hold(folder, journal, gateway)
+    run = patiently(Run.objects.filter(pk=run_id).get)
+    if run.terminal:
+        # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
+        clean_and_mirror(run_id, journal, closed)
+        return
+    judge = the_judge()
+    try:
+        _close_facts(run_id, folder, interrupted=interrupted, gateway_end=gateway_end)
+        judge.keep(run, folder.path, secrets=secrets.values)
+    except Exception:
+        # Recovery tries again from the folder, which has everything; what is owned does not wait for that.
+        clean_and_mirror(run_id, journal, closed)
+        raise
+    lifecycle.enter_stage(run_id, Stage.CLEANUP)
+    cleanup = Cleanup(clean_and_mirror(run_id, journal, closed).state)
+    judged = judge.judge(run, folder.path, cleanup=cleanup, secrets=secrets.values)
+    _finish(run, judged, cleanup, interrupted=interrupted)
+
+
+def _secrets_of_a_lost_run(run_id: str) -> Secrets:
+    """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
+    secrets = Secrets()
+    try:
+        stored = patiently(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
+        spec: dict[str, Any] = dict(load_object(stored.encode()))
+        secrets.add(read_credential(spec["endpoint"]["credential"]))
+    except (CredentialError, DocumentError, KeyError) as error:
+        log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
+    return secrets
+
+
+def _recorded_nothing(journal: Journal) -> bool:
+    """A run that died before its record was written owns nothing; one that lost its record may."""
+    try:
+        document = journal.read()
+    except JournalError:
+        return False
+    return not document.resources and not document.processes
+
+
+def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
+    """Remove all that the run owns, verify it, and show the journal's entries in the database."""
+    engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
+    result = remove_all(engine, journal, closed=closed, data=settings.DATA)
+    try:
+        lifecycle.mirror_journal(run_id, resource_states(journal.read()))
+    except JournalError:
+        log.exception("run %s: its journal cannot be read", run_id)
+    return result
+
+
+def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
+    """What only running containers hold: an interrupted trial's logs and the end of the ledger.
+
+    Returns what the run's record says of the gateway's end. `closed` is false when the engine did not give them, and
+    `died` is set when the gateway had ended before: then the ledger may lack its end and nobody tampered with it.
+    """
+    died = None
+    try:
+        api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S)
+        salvage(api, journal, folder)
+        if gateway is not None:
+            end = gateway.close(api)
+            died = end.died
+            if end.problem:
+                log.warning("the gateway did not end cleanly: %s", end.problem)
+        elif (recorded := folder.read_facts().get("gateway")) is not None:
+            keep_ledger(api, recorded["container_id"], folder.ledger)
+        with engine_call("ping"):
+            return {"closed": bool(api.ping()), "died": died}
+    except (EngineError, JournalError, FactsDamaged, OSError) as error:
+        # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
+        log.warning("not all of a run's last words could be kept: %s", error)
+        return {"closed": False, "died": died}
+
+
+def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_end: dict[str, Any]) -> None:
+    try:
+        facts = folder.read_facts()
+    except (FileNotFoundError, FactsDamaged) as error:
+        # It stays as it is: the checks of the run say that its record cannot be read. The run has to end all the same.
+        log.warning("run %s: its own record cannot be read: %s", run_id, type(error).__name__)
+        return
+    asked = lifecycle.cancel_requested_at(run_id)
+    changes: dict[str, Any] = {
+        "ended_at": facts.get("ended_at") or now(),
+        "interrupted": facts.get("interrupted") or interrupted,
+    }
+    if asked is not None and facts.get("cancel_requested_at") is None:
+        changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if facts.get("gateway") is not None and not interrupted:
+        changes["gateway"] = {**facts["gateway"], **gateway_end}
+    folder.update_facts(**changes)
+
+
+def _finish(run: Run, judged: Judged, cleanup: Cleanup, *, interrupted: bool) -> None:
+    lifecycle.finish(
+        run.key,
+        state=_state(judged, interrupted=interrupted),
+        verdict=judged.verdict,
+        cleanup=cleanup,
+        failure=judged.failure,
+        last_words=_last_words(judged, cleanup),
+    )
+
+
+def _state(judged: Judged, *, interrupted: bool) -> RunState:
+    if judged.verdict is Verdict.CANCELLED:
+        return RunState.CANCELLED
+    if interrupted or judged.interrupted:
+        return RunState.INTERRUPTED
+    return RunState.FAILED if judged.failure else RunState.FINISHED
+
+
+def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, interrupted: bool) -> None:
+    """A run that never got as far as its folder owns nothing; one whose folder was lost may still own something."""
+    lost = Run.objects.filter(pk=run_id, resources__isnull=False).exists()
+    cleanup = Cleanup.FAILED if lost else Cleanup.CLEAN
+    if lost:
+        runlog.append_log(run_id, [runlog.Line(source="engine", text=_FOLDER_LOST.format(run=run_id))])
+    cancelled = lifecycle.cancel_requested_at(run_id) is not None
+    if cancelled:
+        lifecycle.close_trials(
+            run_id, bucket=Bucket.CANCELLED, failure_class="cancelled", failure_code="cancelled.requested"
+        )
+        state, verdict = RunState.CANCELLED, Verdict.CANCELLED
+    else:
+        suffix = "interrupted" if interrupted or lost else "not_started"
+        lifecycle.close_trials(
+            run_id,
+            bucket=Bucket.ERROR,
+            failure_class="worker_runtime",
+            failure_code=f"worker_runtime.{suffix}",
+        )
+        state, verdict = (RunState.INTERRUPTED if interrupted else RunState.FAILED), Verdict.ERROR
+    why = (
+        None
+        if failure is None
+        else Failure(
+            stage=failure["stage"],
+            failure_class=failure["class"],
+            code=failure["code"],
+            detail=failure["detail"],
+        )
+    )
+    lifecycle.enter_stage(run_id, Stage.CLEANUP)
+    lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=cleanup, failure=why)
+
+
+def _last_words(judged: Judged, cleanup: Cleanup) -> list[runlog.Line]:
+    lines = [f"Trial {number}: {code}" for number, code in enumerate(judged.codes, 1)]
+    lines.append(f"Verdict: {judged.verdict.label}; cleanup: {cleanup.label}")
+    return [runlog.Line(source="engine", text=text) for text in lines]

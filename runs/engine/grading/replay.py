@@ -1,0 +1,95 @@
+"""Does the verifier grade the kept artifacts again as it did in the run? In a fresh owned container, from the locked
+image, with the bundle's own files; nothing of the agent is carried out again.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from benchsite.lib.canonical import load_object
+from runs.containers import EngineError, connect
+from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_task
+from runs.engine.assets import AssetError, load_assets
+from runs.engine.grading.certifying import GRADE_S, MARGIN_S, ContainerGrader
+from runs.engine.host.maintenance import maintenance
+from runs.engine.preflight.run_preflight import bundle_folder
+from runs.models import EVALUATED, Run
+from runs.ownership import JournalError
+
+_JOURNAL = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """One trial graded again. `expected` is the run's reward; `reason` says why a trial could not be replayed."""
+
+    trial: int
+    expected: int | None
+    found: int | None
+    exit_code: int | None = None
+    reason: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.reason and self.exit_code == 0 and self.found == self.expected
+
+
+class ReplayImpossible(Exception):
+    """Nothing can be graded again here and now: a stable `code` and a `sentence` with the remedy."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+def replay_verifier(run: Run, folder: Path) -> list[Replay]:
+    """Grade every evaluated trial of a run again. `folder` is the run's stored evidence, laid out as in a run.
+
+    Raises ReplayImpossible when the worker is not prepared or its engine does not answer.
+    """
+    try:
+        return _replays(run, folder)
+    except (AssetError, EngineError, JournalError) as error:
+        raise ReplayImpossible(error.code, error.sentence) from error
+
+
+def _replays(run: Run, folder: Path) -> list[Replay]:
+    spec = load_object(run.spec.encode())
+    bundle = load_manifest(run.bundle.manifest.encode())
+    images = load_assets(settings.ASSETS).images
+    reason = "" if images.verifier.id == _verifier_of(spec) else "this worker has another verifier image now"
+    api = connect(GRADE_S + MARGIN_S)
+    with maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal:
+        grader = ContainerGrader(api, journal, bundle, images)
+        return [
+            _replay(run, grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
+            for trial in run.trials.filter(bucket__in=EVALUATED).order_by("ordinal")
+        ]
+
+
+def _verifier_of(spec: dict[str, Any]) -> object:
+    images = spec.get("images")
+    return images.get("verifier") if isinstance(images, dict) else None
+
+
+def _replay(
+    run: Run,
+    grader: ContainerGrader,
+    bundle: LoadedBundle,
+    folder: Path,
+    trial: int,
+    name: str,
+    expected: int | None,
+    reason: str,
+) -> Replay:
+    task = bundle_folder(run.bundle) / "tasks" / name
+    manifest = next((each for each in bundle.manifest.tasks if each.name == name), None)
+    if not reason and (manifest is None or verify_task(task, manifest)):
+        reason = "the task's files are not the reviewed ones"
+    if reason:
+        return Replay(trial, expected, None, reason=reason)
+    graded = grader.grade(task, folder / "trials" / str(trial) / "kept" / "artifacts")
+    return Replay(trial, expected, graded.reward, graded.exit_code)

@@ -1,0 +1,97 @@
+"""How does a worker test the connection to an endpoint? A gateway of the worker's own asks the question of a run.
+
+Networks, gateway and probe stand in the worker's maintenance journal, as everything that belongs to no run does, and
+are gone when the test is over.
+"""
+
+import logging
+from contextlib import closing
+from functools import partial
+
+from django.conf import settings
+
+from runs.containers import EngineError, connect
+from runs.documents.endpoints import EndpointRecord
+from runs.documents.profile.v2 import MAX_COMPLETION_TOKENS
+from runs.engine.assets import AssetError, Assets, load_assets, verify_images
+from runs.engine.host.credentials import CredentialError, read_credential
+from runs.engine.host.maintenance import maintenance
+from runs.engine.network.endpoint_readiness import Asked, ask_endpoint
+from runs.engine.network.gateway import GatewayError, GatewayPlan, open_networks, start_gateway
+from runs.models import EndpointTest
+from runs.ownership import JournalError
+from runs.ownership.scratch import scratch
+from runs.services import endpoint_testing, registry
+
+log = logging.getLogger(__name__)
+
+_TRIAL = 1  # the only number that this gateway knows; there is no run
+_CPUS, _MEMORY, _PIDS, _NOFILE = 1.0, 128 * 1024 * 1024, 32, 256
+
+
+def make_test(test_id: str) -> None:
+    """Make the test ``test_id`` if it waits for this worker; exit quietly otherwise. Its row keeps every failure."""
+    test = endpoint_testing.claim(test_id, worker=settings.WORKER_NAME)
+    if test is None:
+        return
+    try:
+        asked = _ask(test)
+    except (EngineError, JournalError, GatewayError, AssetError, CredentialError) as error:
+        log.warning("the connection test of %s was not made: %s", test.endpoint, error.detail or error.code)
+        endpoint_testing.not_made(test.pk, error.code, error.sentence)
+    except Exception as error:  # the row must say so: a page waits for it
+        log.exception("the connection test of %s failed unexpectedly", test.endpoint)
+        sentence = f"The test failed unexpectedly ({type(error).__name__}); the worker's log says more."
+        endpoint_testing.not_made(test.pk, "endpoint_test.unexpected", sentence)
+    else:
+        endpoint_testing.finish(test, asked.checks, seconds=asked.seconds)
+
+
+def _ask(test: EndpointTest) -> Asked:
+    record = registry.endpoint_version(test.endpoint).record
+    credential = read_credential(record.credential.model_dump(mode="json"))
+    assets = load_assets(settings.ASSETS)
+    directory = settings.DATA / "maintenance" / settings.WORKER_NAME
+    reach = partial(connect, settings.DOCKER_TIMEOUT_S)
+    with (
+        closing(reach()) as api,
+        maintenance(directory, settings.WORKER_NAME, reach) as journal,
+        scratch(settings.DATA, "connection") as place,
+    ):
+        for problem in verify_images(api, assets.images):
+            raise AssetError(problem.code, problem.sentence, problem.detail)
+        plan = _plan(record, assets)
+        networks = open_networks(api, journal)
+        gateway = start_gateway(api, journal, networks, plan, credential, place / "ledger.jsonl")
+        try:
+            return ask_endpoint(
+                api,
+                journal,
+                gateway,
+                assets.images.verifier.id,
+                model=record.model,
+                max_tokens=plan.max_completion_tokens,
+                trial=_TRIAL,
+                has_credential=credential is not None,
+            )
+        finally:
+            gateway.close(api)
+
+
+def _plan(record: EndpointRecord, assets: Assets) -> GatewayPlan:
+    """One question, in the form in which a run of the widest profile asks it."""
+    return GatewayPlan(
+        image_id=assets.images.gateway.id,
+        cpus=_CPUS,
+        memory_bytes=_MEMORY,
+        pids=_PIDS,
+        nofile=_NOFILE,
+        base_url=record.base_url,
+        model=record.model,
+        served_model=record.served_model,
+        route=record.route,
+        trials=_TRIAL,
+        max_steps=1,
+        max_completion_tokens=MAX_COMPLETION_TOKENS,
+        request_timeout_s=record.request_timeout_s,
+    )

@@ -1,0 +1,326 @@
+"""How does a run's gateway live? Two owned networks, one owned container, secrets on its input (gateway.md).
+
+The container's log is the ledger: it is copied to `ledger.jsonl` while the run lives, and read once more,
+whole, when the gateway is closed.
+"""
+
+import ipaddress
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import docker
+
+from runs.containers import (
+    ContainerRequest,
+    EngineError,
+    OwnedContainer,
+    OwnedNetwork,
+    address_in,
+    connect_owned,
+    create_owned,
+    create_owned_network,
+    engine_call,
+    start_owned,
+)
+from runs.documents.ledger import LedgerReport, read_ledger
+from runs.engine.host.folder import write_bytes
+from runs.engine.network.gateway_log import LogFollower, container_log
+from runs.engine.network.tokens import derive_token, new_run_key
+from runs.ownership import Journal, Role
+
+ALIAS = "model-gateway"
+PORT = 8080
+COMMAND = ("/usr/bin/python3", "-I", "/opt/gateway")
+USER = "65534:65534"
+CONFIG_SCHEMA = "benchsite.gateway-config/v1"
+READY_SECONDS = 15.0
+CLOSE_SECONDS = 3
+# Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
+_REFUSAL_LINES_PER_TRIAL = 400
+_LOG_BYTES_PER_LINE = 1200
+
+_FAILURES = {
+    "config": "The gateway refused its configuration. Check the endpoint's record and its credential.",
+    "resolve": "The endpoint's name does not resolve here. Check the base URL and the worker's DNS.",
+    "listen": "The gateway could not listen on the run's network.",
+    "stdin": "The gateway was not told its configuration in time.",
+    "ended": "The gateway ended before it was ready. Its log on the worker says why.",
+    "not_ready": "The gateway was not ready in time. Check the load of this worker and try again.",
+    "credential": "The endpoint's credential must be one line of visible ASCII without spaces.",
+    "loopback": "A loopback address needs the declared route host-gateway. Correct the endpoint's record.",
+    "network": "The run's outer network has no gateway address, so the host cannot be reached by it.",
+}
+
+
+class GatewayError(Exception):
+    """The gateway could not be started: stable `code`, a person's `sentence`, private `detail`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        self.code = f"gateway.{reason}"
+        self.sentence = _FAILURES[reason]
+        self.detail = detail
+        super().__init__(self.sentence)
+
+
+def readiness_trial(spec: dict[str, Any]) -> int:
+    """The number as which the readiness question is asked: the one after the run's last trial."""
+    return len(spec["tasks"]) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayPlan:
+    """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial.
+
+    `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
+    """
+
+    image_id: str
+    cpus: float
+    memory_bytes: int
+    pids: int
+    nofile: int
+    base_url: str
+    model: str
+    served_model: str | None
+    route: Literal["direct", "host-gateway"]
+    trials: int
+    max_steps: int
+    max_completion_tokens: int
+    request_timeout_s: float
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any]) -> "GatewayPlan":
+        """The gateway's part of a `benchsite.run-spec/v1`."""
+        limits, endpoint, controls = spec["limits"]["gateway"], spec["endpoint"], spec["controls"]
+        return cls(
+            image_id=spec["images"]["gateway"],
+            **{name: limits[name] for name in ("cpus", "memory_bytes", "pids", "nofile")},
+            **{name: endpoint[name] for name in ("base_url", "model", "served_model", "route")},
+            trials=readiness_trial(spec),
+            max_steps=controls["max_steps"],
+            max_completion_tokens=controls["max_completion_tokens"],
+            request_timeout_s=controls["request_timeout_s"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunNetworks:
+    """A run's two networks: agents and the gateway on `internal`, the gateway's second leg on `egress`."""
+
+    internal: OwnedNetwork
+    egress: OwnedNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayEnd:
+    """How the gateway ended. `problem` is a private detail when it did not end as it should; `died` says when and how
+    it had ended before anybody asked it to."""
+
+    ledger: LedgerReport
+    problem: str | None = None
+    died: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class RunGateway:
+    """A gateway that answers. The run key stays out of every representation."""
+
+    container: OwnedContainer
+    networks: RunNetworks
+    address: str
+    egress_address: str
+    ledger: Path
+    follower: LogFollower
+    run_key: bytes = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """What the agent is told as its base URL."""
+        return f"http://{ALIAS}:{PORT}/v1"
+
+    @property
+    def alive(self) -> bool:
+        """Whether its log is still open; no call of the engine."""
+        return not self.follower.ended
+
+    def token(self, trial: int) -> str:
+        """The bearer of trial `n` (1-based)."""
+        return derive_token(self.run_key, trial)
+
+    def close(self, api: docker.APIClient) -> GatewayEnd:
+        """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
+        died = how_it_died(api, self.container.id)
+        problem = _stop(api, self.container.id)
+        self.follower.stop(CLOSE_SECONDS)
+        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger), problem, died)
+
+
+def open_networks(api: docker.APIClient, journal: Journal) -> RunNetworks:
+    """The run's internal and egress networks, owned. Raises JournalError, EngineError."""
+    internal = create_owned_network(api, journal, internal=True)
+    return RunNetworks(internal, create_owned_network(api, journal, internal=False))
+
+
+def start_gateway(
+    api: docker.APIClient,
+    journal: Journal,
+    networks: RunNetworks,
+    plan: GatewayPlan,
+    credential: str | None,
+    ledger: Path,
+) -> RunGateway:
+    """Create and start the gateway, tell it its secrets on standard input, and wait until it answers.
+
+    Raises GatewayError, EngineError, JournalError; what was created is in the journal, for the cleanup.
+    """
+    _check(plan, credential)
+    owned = create_owned(api, journal, {}, _request(plan, networks))
+    connect_owned(api, journal, owned, networks.egress)
+    start_owned(api, journal, owned)
+    address = address_in(api, owned.id, networks.internal.id)
+    run_key = new_run_key()
+    config = _config(plan, credential, run_key, address, _connect_host(api, plan, networks))
+    follower = LogFollower(owned.id, ledger)
+    follower.start()
+    try:
+        _tell(api, owned.id, config)
+        _wait_ready(api, follower)
+        egress_address = address_in(api, owned.id, networks.egress.id)
+    except BaseException:
+        follower.stop(0)
+        raise
+    return RunGateway(owned, networks, address, egress_address, ledger, follower, run_key)
+
+
+def how_it_died(api: docker.APIClient, container_id: str) -> dict[str, Any] | None:
+    """The end of a gateway that nobody asked to end: `at` (the engine's time, None when the container itself is gone),
+    `exit_code`, `oom_killed`. None while it runs, and when the engine does not say."""
+    try:
+        with engine_call("inspect gateway"):
+            state = api.inspect_container(container_id)["State"]
+    except EngineError as error:
+        return {"at": None, "exit_code": None, "oom_killed": False} if error.status == 404 else None
+    if state["Running"]:
+        return None
+    return {"at": state["FinishedAt"], "exit_code": state["ExitCode"], "oom_killed": state["OOMKilled"]}
+
+
+def keep_ledger(api: docker.APIClient, container_id: str, ledger: Path) -> LedgerReport:
+    """Keep the container's whole log instead of the copy that was made while it lived, unless that says more.
+
+    Also for recovery, while the container exists. An engine that does not answer leaves the copy as it is.
+    """
+    kept = ledger.read_bytes() if ledger.exists() else b""
+    try:
+        whole = container_log(api, container_id)
+    except EngineError:
+        whole = b""
+    whole_report, kept_report = read_ledger(whole), read_ledger(kept)
+    if (kept_report.intact, kept_report.lines) > (whole_report.intact, whole_report.lines):
+        return kept_report
+    if whole != kept:
+        write_bytes(ledger, whole)
+    return whole_report
+
+
+def _check(plan: GatewayPlan, credential: str | None) -> None:
+    if credential is not None and not (credential.isascii() and credential.isprintable() and " " not in credential):
+        raise GatewayError("credential")
+    if plan.route == "direct" and _is_loopback(urlsplit(plan.base_url).hostname or ""):
+        raise GatewayError("loopback", plan.base_url)
+
+
+def _request(plan: GatewayPlan, networks: RunNetworks) -> ContainerRequest:
+    lines = plan.trials * plan.max_steps + (plan.trials + 1) * _REFUSAL_LINES_PER_TRIAL
+    return ContainerRequest(
+        role=Role.GATEWAY,
+        image_id=plan.image_id,
+        command=COMMAND,
+        cpus=plan.cpus,
+        memory_bytes=plan.memory_bytes,
+        pids=plan.pids,
+        nofile=plan.nofile,
+        network=networks.internal.id,
+        aliases=(ALIAS,),
+        dns=(),  # the endpoint's name is resolved as the host does
+        user=USER,
+        stdin_open=True,
+        log_bytes=lines * _LOG_BYTES_PER_LINE,
+    )
+
+
+def _connect_host(api: docker.APIClient, plan: GatewayPlan, networks: RunNetworks) -> str | None:
+    """The address that stands in for this host's own names; None when the base URL is used as it is."""
+    host = urlsplit(plan.base_url).hostname or ""
+    if plan.route != "host-gateway" or not (_is_loopback(host) or host == "host.docker.internal"):
+        return None
+    with engine_call("inspect network"):
+        seen = api.inspect_network(networks.egress.id)
+    for pool in seen.get("IPAM", {}).get("Config") or []:
+        if pool.get("Gateway"):
+            return str(pool["Gateway"]).split("/")[0]
+    raise GatewayError("network", networks.egress.id)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _config(
+    plan: GatewayPlan, credential: str | None, run_key: bytes, address: str, connect_host: str | None
+) -> dict[str, Any]:
+    return {
+        "schema": CONFIG_SCHEMA,
+        "run_key": run_key.hex(),
+        "credential": credential,
+        "listen": {"host": address, "port": PORT},
+        "endpoint": {
+            "base_url": plan.base_url,
+            "connect_host": connect_host,
+            "model": plan.model,
+            "served_model": plan.served_model,
+        },
+        "limits": {
+            "trials": plan.trials,
+            "max_steps": plan.max_steps,
+            "max_completion_tokens": plan.max_completion_tokens,
+            "request_timeout_s": plan.request_timeout_s,
+        },
+    }
+
+
+def _tell(api: docker.APIClient, container_id: str, config: dict[str, Any]) -> None:
+    """Write one line to the container's standard input. docker-py gives the write half only as `_sock`."""
+    with engine_call("attach"):
+        stream: Any = api.attach_socket(container_id, params={"stdin": 1, "stream": 1})
+        try:
+            stream._sock.sendall(json.dumps(config).encode("utf-8") + b"\n")
+        finally:
+            stream._sock.close()
+            stream._response.close()
+
+
+def _wait_ready(api: docker.APIClient, follower: LogFollower) -> None:
+    event = follower.first_event(api, READY_SECONDS)
+    if event is None:
+        raise GatewayError("ended" if follower.ended else "not_ready", follower.events(api))
+    if event.get("event") != "ready":
+        code = str(event.get("code"))
+        raise GatewayError(code if code in _FAILURES else "ended", str(event.get("detail", "")))
+
+
+def _stop(api: docker.APIClient, container_id: str) -> str | None:
+    try:
+        with engine_call("stop gateway"):
+            api.kill(container_id, signal="SIGTERM")
+        with engine_call("wait for gateway"):
+            code = api.wait(container_id, timeout=CLOSE_SECONDS)["StatusCode"]
+    except EngineError as error:
+        return error.detail
+    return None if code == 0 else f"the gateway ended with status {code}"

@@ -1,0 +1,1 @@
+"""What must hold on the worker before anything starts."""

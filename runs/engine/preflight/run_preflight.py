@@ -1,0 +1,195 @@
+"""May this run start on this worker now? Typed checks, all of them reported, made again when a run is claimed."""
+
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from runs.checks.check import Check
+from runs.checks.worker import ceiling_checks, report_checks
+from runs.documents.bundle.manifest import load_manifest, verify_task
+from runs.documents.bundle.packaged import packaged_folder
+from runs.engine.assets import Assets, verify_harness, verify_images
+from runs.engine.host.folder import RunFolder, copy_task, free_bytes
+from runs.engine.network.subnets import free_subnets
+from runs.engine.preflight.capabilities import capability_digest, capability_report
+from runs.models import TaskBundle
+from runs.ownership import Journal
+
+MIB = 1024 * 1024
+NETWORKS_OF_A_RUN = 2
+_INTERPRETER_CODES = ("harness.interpreter_changed", "harness.interpreter_tampered")
+# A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
+DISK_NEEDED_BYTES = 1024 * MIB
+
+
+class PreflightFailed(Exception):
+    """A required check does not hold: class, code, sentence with the remedy, private detail."""
+
+    def __init__(self, failure_class: str, code: str, sentence: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.failure_class = failure_class
+        self.code = code
+        self.sentence = sentence
+        self.detail = detail
+
+
+def copy_tasks(bundle: TaskBundle, spec: dict[str, Any], folder: RunFolder) -> None:
+    """Copy the spec's tasks into the run's folder and hash every copied byte against the reviewed manifest."""
+    loaded = load_manifest(bundle.manifest.encode())
+    if loaded.manifest_sha256 != spec["bundle"]["manifest_sha256"]:
+        raise PreflightFailed(
+            "integrity", "bundle.changed", "The bundle is not the one that was previewed. Preview again."
+        )
+    tasks = {task.name: task for task in loaded.manifest.tasks}
+    for wanted in spec["tasks"]:
+        source = bundle_folder(bundle) / "tasks" / wanted["name"]
+        copy_task(source, folder.task(wanted["name"]))
+        problems = verify_task(folder.task(wanted["name"]), tasks[wanted["name"]])
+        if problems or tasks[wanted["name"]].checksum != wanted["checksum"]:
+            raise PreflightFailed(
+                "integrity",
+                "bundle.files_changed",
+                f"The files of task {wanted['name']} are not the reviewed ones. Restore them, or review them anew.",
+                "; ".join(str(problem) for problem in problems)[:1000],
+            )
+
+
+def bundle_folder(bundle: TaskBundle) -> Path:
+    """Where the bundle's task files lie: packaged with the product, or in the data folder."""
+    kind, _, name = bundle.location.partition(":")
+    return packaged_folder(name) if kind == "packaged" else Path(bundle.location)
+
+
+def preflight(
+    spec: dict[str, Any],
+    assets: Assets,
+    api: docker.APIClient,
+    journal: Journal,
+    folder: RunFolder,
+    worker: str,
+) -> list[Check]:
+    """Make every check of a claimed run. Raises PreflightFailed for the first required one that does not hold."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        harness = pool.submit(lambda: list(harness_checks(assets, spec)))
+        worker_checks = [
+            *image_checks(api, assets, spec),
+            *room_checks(api, folder.path),
+            *capability_checks(spec, assets, api, journal, worker),
+        ]
+    checks = [*harness.result(), *worker_checks]
+    for check in checks:
+        if check.refuses:
+            raise PreflightFailed(failure_class(check.code), check.code, check.sentence, check.detail)
+    return checks
+
+
+def failure_class(code: str) -> str:
+    """What a check's code means for the trials: tampering is integrity, everything else is the worker's."""
+    return "integrity" if code.endswith(("changed", "_mismatch", "tampered")) else "worker_runtime"
+
+
+def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterator[Check]:
+    """The environment that runs Harbor: every byte of its tree against its lock, and the lock against the spec."""
+    problems = verify_harness(assets.harness)
+    for problem in problems:
+        name = "interpreter" if problem.code in _INTERPRETER_CODES else "harness"
+        yield Check(name, False, problem.code, problem.sentence)
+    if not problems:
+        yield Check("harness", True, "harness.intact", "Every file of the harness environment is the locked one.")
+        python = f"Python {assets.harness.lock.interpreter.version} is the locked interpreter."
+        yield Check("interpreter", True, "harness.interpreter_locked", python)
+    if spec is not None and spec["harness"]["lock_sha256"] != assets.harness.lock_sha256:
+        yield Check(
+            "harness_lock",
+            False,
+            "harness.lock_changed",
+            "The harness is not the previewed one.",
+            "Preview again.",
+        )
+
+
+def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | None = None) -> Iterator[Check]:
+    """The images of the lock are in the engine with their layers, and are those of the spec."""
+    problems = verify_images(api, assets.images)
+    for problem in problems:
+        yield Check("images", False, problem.code, problem.sentence)
+    if not problems:
+        yield Check("images", True, "images.locked", "Agent, verifier and gateway images are the locked ones.")
+    locked = {image.role: image.id for image in assets.images.images}
+    if spec is not None and spec["images"] != locked:
+        yield Check(
+            "images_spec",
+            False,
+            "image.spec_mismatch",
+            "The images are not the previewed ones.",
+            "Preview again.",
+        )
+
+
+def room_checks(api: docker.APIClient, path: Path) -> Iterator[Check]:
+    """Whether a run finds its place here: an owned folder ``path`` that nobody else reads, disk, two networks."""
+    seen = path.lstat()
+    owned = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
+    yield Check(
+        "folder",
+        owned,
+        "folder.owned" if owned else "worker.folder_not_private",
+        "The run's folder is its worker's own." if owned else "The run's folder can be read by others.",
+        "" if owned else "Give BENCHSITE_DATA to the worker's user, with mode 0700.",
+    )
+    yield from disk_checks(path)
+    yield from subnet_checks(api)
+
+
+def subnet_checks(api: docker.APIClient) -> Iterator[Check]:
+    """Whether the engine's address pools still hold the two networks of a run. Raises EngineError."""
+    free = free_subnets(api, NETWORKS_OF_A_RUN)
+    yield Check(
+        "subnets",
+        free >= NETWORKS_OF_A_RUN,
+        "engine.subnets_free" if free >= NETWORKS_OF_A_RUN else "engine.no_free_subnet",
+        f"{free} of the {NETWORKS_OF_A_RUN} subnets that a run needs are free.",
+        "" if free >= NETWORKS_OF_A_RUN else "Remove networks that nobody uses, or widen the engine's address pools.",
+    )
+
+
+def disk_checks(path: Path) -> Iterator[Check]:
+    free = free_bytes(path)
+    yield Check(
+        "disk",
+        free >= DISK_NEEDED_BYTES,
+        "disk.enough" if free >= DISK_NEEDED_BYTES else "worker.disk_full",
+        f"{free // MIB:,} MiB free, {DISK_NEEDED_BYTES // MIB:,} MiB needed.",
+        "" if free >= DISK_NEEDED_BYTES else "Free space where BENCHSITE_DATA lies.",
+    )
+
+
+def capability_checks(
+    spec: dict[str, Any], assets: Assets, api: docker.APIClient, journal: Journal, worker: str
+) -> Iterator[Check]:
+    """Prove the limits anew and compare the worker with the one that was previewed."""
+    report = worker_report(worker, journal, assets, api)
+    yield from report_checks(report)
+    yield from ceiling_checks(report, spec["limits"])
+    same = capability_digest(report) == spec["worker"]["capability_sha256"]
+    yield Check(
+        "worker",
+        same,
+        "worker.same" if same else "worker.changed",
+        "" if same else "The worker can do other things than when it was previewed.",
+        "Preview again.",
+    )
+
+
+def worker_report(
+    worker: str, journal: Journal, assets: Assets | None, api: docker.APIClient | None = None
+) -> dict[str, Any]:
+    """This worker's capability report, with the digests of what it has prepared."""
+    digests = {} if assets is None else assets.digests()
+    image = None if assets is None else assets.images.verifier.id
+    return capability_report(worker=worker, journal=journal, image_id=image, assets=digests, api=api)

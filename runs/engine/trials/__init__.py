@@ -1,0 +1,1 @@
+"""One Harbor process for each trial."""

@@ -1,0 +1,181 @@
+"""Who may see and do what? Roles, permission names, and functions that return the object or raise.
+
+Every view starts with one of ``run_or_404`` and its like; commands and MCP tools call the same functions.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, Permission, User
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404
+
+from runs.models import Endpoint, Profile, Run, TaskBundle, Trial, Worker
+
+type AnyUser = User | AnonymousUser | AbstractBaseUser
+
+VIEW = "runs.view_run"
+START = "runs.start_run"
+CANCEL = "runs.cancel_run"
+CLEAN = "runs.clean_run"
+READ_PRIVATE = "runs.read_private"
+REVIEW_BUNDLE = "runs.review_bundle"
+DECLARE_HOST_LOST = "runs.declare_host_lost"
+REMOVE_WORKER = "runs.delete_worker"
+REGISTER_ENDPOINT = "runs.register_endpoint"
+VIEW_AUDIT = "runs.view_auditentry"
+RETAIN = "runs.retain_run"
+# What decides about the parts of a page that keep themselves up to date.
+SEEN_IN_PANELS = (START, CANCEL, CLEAN, READ_PRIVATE)
+
+
+class Role(StrEnum):
+    """The groups of a site. A person may be in several."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    REVIEWER = "reviewer"
+    ADMIN = "admin"
+
+
+_VIEWER = ("view_run", "view_trial", "view_profile", "view_taskbundle", "view_endpoint", "view_worker")
+_OPERATOR = (*_VIEWER, "start_run", "cancel_run", "clean_run", "read_private", "view_ownedresource")
+_REVIEWER = (*_VIEWER, "review_bundle", "change_taskbundle")
+_ADMIN = (
+    *dict.fromkeys((*_OPERATOR, *_REVIEWER)),
+    "declare_host_lost", "register_endpoint", "retain_run", "view_auditentry", "view_harnesslock", "view_imagelock",
+    "view_preview", "view_endpointtest", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle",
+    "change_worker", "delete_worker",
+)  # fmt: skip
+_PEOPLE = ("add_user", "change_user", "view_user", "view_group")  # of Django's own app; narrowed in runs.admin.people
+PERMISSIONS_OF_ROLE: dict[Role, tuple[str, ...]] = {
+    Role.VIEWER: _VIEWER,
+    Role.OPERATOR: _OPERATOR,
+    Role.REVIEWER: _REVIEWER,
+    Role.ADMIN: _ADMIN,
+}
+
+
+@dataclass(frozen=True)
+class Refused(Exception):
+    """A permission is missing. ``permission`` is for logs; the sentence is for people."""
+
+    permission: str
+    code: str = "access.refused"
+
+    @property
+    def sentence(self) -> str:
+        return "Your role does not allow this; ask an administrator for the role that does."
+
+
+def set_up_roles(*, using: str = "default", **_: Any) -> None:
+    """Create the four groups and give each exactly its permissions within this app (after every migrate).
+
+    Administrators also get those with which they manage people; permissions of other apps stay as they are.
+    """
+    known = Permission.objects.using(using).filter(content_type__app_label="runs")
+    by_name = {permission.codename: permission for permission in known}
+    if not set(_ADMIN) <= set(by_name):
+        return  # an older migration state; the last migrate of all comes here again
+    for role, names in PERMISSIONS_OF_ROLE.items():
+        group, _created = Group.objects.using(using).get_or_create(name=role.value)
+        others = group.permissions.exclude(content_type__app_label="runs")
+        group.permissions.set([*others, *(by_name[name] for name in names)])
+        if role is Role.ADMIN:
+            group.permissions.add(*_people(using))
+
+
+def _people(using: str) -> list[Permission]:
+    found = Permission.objects.using(using).filter(content_type__app_label="auth", codename__in=_PEOPLE)
+    return list(found)
+
+
+def within_roles(user: User) -> bool:
+    """Whether all that ``user`` may do comes from the four groups: nobody with more is an administrator's to change."""
+    if user.is_superuser or user.user_permissions.exists():
+        return False
+    return not user.groups.exclude(name__in=[role.value for role in Role]).exists()
+
+
+def may(user: AnyUser, permission: str) -> bool:
+    """Whether ``user`` is active and has ``permission`` (one of the names above)."""
+    return bool(user.is_active) and bool(user.has_perm(permission))  # type: ignore[union-attr]
+
+
+def require(user: AnyUser, permission: str) -> User:
+    """The person, or ``PermissionDenied`` (403 in a view) unless ``user`` has ``permission``."""
+    if not isinstance(user, User) or not may(user, permission):
+        raise PermissionDenied(Refused(permission).sentence)
+    return user
+
+
+# What is shown of the things that a run refers to; the rest, up to a megabyte of documents, is loaded when asked for.
+_OF_RELATED = (
+    "profile__name", "bundle__name", "bundle__revision", "bundle__reviewed_at", "bundle__reviewed_by_name",
+    "endpoint__name", "endpoint__version", "endpoint__model", "endpoint__route", "worker__name",
+)  # fmt: skip
+
+
+@cache
+def _runs() -> "QuerySet[Run]":
+    """Every run with what its page shows. Most pages ask for a run: the question is put together once."""
+    own = [field.name for field in Run._meta.concrete_fields]
+    return Run.objects.select_related("profile", "bundle", "endpoint", "worker").only(*own, *_OF_RELATED).order_by()
+
+
+def run_or_404(user: AnyUser, key: UUID | str, permission: str = VIEW) -> Run:
+    """The run ``key`` with what its page shows; 404 when unknown, 403 when the role does not allow it."""
+    require(user, permission)
+    try:
+        return _runs().get(pk=_uuid_or_404(key))
+    except Run.DoesNotExist:
+        raise Http404("No such run.") from None
+
+
+def trial_or_404(user: AnyUser, key: UUID | str, ordinal: int, permission: str = VIEW) -> Trial:
+    """Trial ``ordinal`` (from 1) of run ``key``; 404 and 403 as for the run."""
+    run = run_or_404(user, key, permission)
+    trial = run.trials.filter(ordinal=ordinal).first()
+    if trial is None:
+        raise Http404("No such trial.")
+    trial.run = run
+    return trial
+
+
+def profile_or_404(user: AnyUser, pk: int) -> Profile:
+    require(user, VIEW)
+    return _first_or_404(Profile.objects.filter(pk=pk).first(), "profile")
+
+
+def bundle_or_404(user: AnyUser, name: str, revision: int, permission: str = VIEW) -> TaskBundle:
+    require(user, permission)
+    return _first_or_404(TaskBundle.objects.filter(name=name, revision=revision).first(), "bundle")
+
+
+def endpoint_or_404(user: AnyUser, name: str, version: int) -> Endpoint:
+    require(user, VIEW)
+    return _first_or_404(Endpoint.objects.filter(name=name, version=version).first(), "endpoint")
+
+
+def worker_or_404(user: AnyUser, name: str, permission: str = VIEW) -> Worker:
+    require(user, permission)
+    return _first_or_404(Worker.objects.filter(name=name).first(), "worker")
+
+
+def _first_or_404[T](found: T | None, word: str) -> T:
+    if found is None:
+        raise Http404(f"No such {word}.")
+    return found
+
+
+def _uuid_or_404(key: UUID | str) -> UUID:
+    if isinstance(key, UUID):
+        return key
+    try:
+        return UUID(key)
+    except ValueError:
+        raise Http404("No such run.") from None

@@ -1,1 +1,0 @@
-"""One action each. The first line of every view asks ``runs.access``."""

@@ -1,0 +1,137 @@
+"""What does a bundle's manifest hold, and what changed since the reviewed revision? Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from benchsite.lib import words
+from runs.documents.specs import Difference, spec_difference
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    path: str
+    size: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleTask:
+    name: str
+    title: str
+    checksum: str
+    size: str
+    files: list[FileRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the difference: what, how it was, how it is."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePage:
+    description: str
+    tasks: list[BundleTask]
+    images: list[tuple[str, str]]
+    ceilings: list[tuple[str, list[str]]]
+    phases: list[tuple[str, str]]
+    agent: str
+
+
+def read(manifest: str) -> dict[str, Any]:
+    try:
+        found = json.loads(manifest)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def bundle_page(manifest: str) -> BundlePage:
+    document = read(manifest)
+    agent = document.get("agent") or {}
+    images = document.get("images") or {}
+    return BundlePage(
+        description=words.visible(str(document.get("description", ""))),
+        tasks=[_task(task) for task in document.get("tasks") or []],
+        images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
+        ceilings=_ceilings(document.get("ceilings") or {}),
+        phases=_phases(document.get("ceilings") or {}),
+        agent=f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
+    )
+
+
+def _task(task: dict[str, Any]) -> BundleTask:
+    files = task.get("files") or []
+    return BundleTask(
+        name=words.visible(str(task.get("name", ""))),
+        title=words.visible(str(task.get("title", ""))),
+        checksum=str(task.get("checksum", "")),
+        size=f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
+        files=[
+            FileRow(
+                words.visible(str(file.get("path", ""))),
+                words.size(file.get("size")),
+                str(file.get("sha256", "")),
+            )
+            for file in files
+        ],
+    )
+
+
+ROLES = ("agent", "verifier", "gateway")
+
+
+def _ceilings(ceilings: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """One row per resource, one value per role."""
+    roles = [ceilings.get(role) or {} for role in ROLES]
+
+    def storage(role: dict[str, Any]) -> str:
+        sizes = [size for size in (role.get("tmpfs") or {}).values() if isinstance(size, int)]
+        return words.size(sum(sizes)) if sizes else "none"
+
+    return [
+        ("CPUs", [str(role.get("cpus", words.NOT_RECORDED)) for role in roles]),
+        ("Memory", [words.size(role.get("memory_bytes")) for role in roles]),
+        ("Processes", [words.number(role.get("pids")) for role in roles]),
+        ("Open files", [words.number(role.get("nofile")) for role in roles]),
+        ("Writable storage", [storage(role) for role in roles]),
+    ]
+
+
+_PHASES = {
+    "environment_start_s": "Container start",
+    "agent_setup_s": "Agent's set-up",
+    "agent_s": "Agent",
+    "verifier_s": "Verifier",
+}
+
+
+def _phases(ceilings: dict[str, Any]) -> list[tuple[str, str]]:
+    phases = ceilings.get("phases") or {}
+    rows = [(word, words.duration(phases.get(key))) for key, word in _PHASES.items()]
+    download = ceilings.get("download_bytes")
+    nothing = "none; images hold everything" if download == 0 else words.size(download)
+    return [*rows, ("Downloads", nothing)]
+
+
+def changes(old: str, new: str) -> list[Change]:
+    """Every place where two manifests differ, files and tasks by their name and not by their position."""
+    before, after = _named(read(old)), _named(read(new))
+    return [_change(difference) for difference in spec_difference(before, after)]
+
+
+def _named(document: dict[str, Any]) -> dict[str, Any]:
+    tasks = {}
+    for task in document.get("tasks") or []:
+        files = {file.get("path"): file.get("sha256") for file in task.get("files") or []}
+        tasks[task.get("name")] = {**task, "files": files}
+    return {**document, "tasks": tasks}
+
+
+def _change(difference: Difference) -> Change:
+    return Change(words.visible(difference.path), words.visible(difference.old), words.visible(difference.new))

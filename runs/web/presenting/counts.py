@@ -1,0 +1,218 @@
+"""Do the numbers of a run add up, and what do they mean? The count strip, the rates, the four gates. Pure.
+
+Rule (design 5 and 9): ``evaluated = passed + failed`` and
+``requested = evaluated + error + cancelled + not ended``; no rate when nothing was evaluated.
+"""
+
+from dataclasses import dataclass
+
+from benchsite.lib import words
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The six counts of a run. ``ended`` says whether nothing can change any more.
+
+    ``unjudged`` trials have ended while the run has not: they are judged together at its end (design 3.10).
+    """
+
+    requested: int
+    passed: int
+    failed: int
+    error: int
+    cancelled: int
+    ended: bool
+    unjudged: int = 0
+
+    @property
+    def evaluated(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def rest(self) -> int:
+        """Trials without a bucket. Never negative; a negative one would be a contradiction in the data."""
+        return self.requested - self.evaluated - self.error - self.cancelled
+
+    @property
+    def open(self) -> int:
+        """Trials that have not ended."""
+        return self.rest - self.unjudged
+
+    @property
+    def adds_up(self) -> bool:
+        return self.rest == 0 if self.ended else self.rest >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number of the strip: sign before it, shape, word, number, one-line meaning."""
+
+    kind: str
+    sign: str
+    word: str
+    n: int
+    means: str
+    graded: bool = False
+
+    @property
+    def icon(self) -> str:
+        return self.kind.split()[0] if self.kind else ""
+
+    @property
+    def classes(self) -> str:
+        """The CSS classes of the cell: its hue, whether it counts as graded, whether it is zero."""
+        parts = [self.kind, "graded" if self.graded else "", "none" if not self.n else ""]
+        parts.append("part" if self.graded and self.kind else "")
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One stretch of the bar below the strip, in percent of its width."""
+
+    kind: str
+    x: str
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """``passed`` of what was evaluated (empty when nothing was), ``evaluated`` of what was requested."""
+
+    passed: str
+    evaluated: str
+    tense: str
+    floor: str
+    applied: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of a pass: ``icon`` held, attention, skipped or queued."""
+
+    icon: str
+    word: str
+    found: str
+
+    @property
+    def tone(self) -> str:
+        return "attention" if self.icon == "attention" else ""
+
+
+def strip(counts: Counts) -> list[Cell]:
+    """The cells in their fixed order, with the signs that make them a sum."""
+    cells = [
+        Cell("", "", "Requested", counts.requested, "trials in the confirmed spec"),
+        Cell(
+            "",
+            "=",
+            "Evaluated",
+            counts.evaluated,
+            "the agent ran and a separate verifier graded",
+            graded=True,
+        ),
+        Cell("passed", "(", "Passed", counts.passed, "graded with reward 1", graded=True),
+        Cell("failed", "+", "Failed", counts.failed, "graded with reward 0", graded=True),
+        Cell("error", ") +", "Error", counts.error, "not graded, the reason is named"),
+        Cell("cancelled", "+", "Cancelled", counts.cancelled, "stopped before grading"),
+    ]
+    if not counts.ended or counts.rest:
+        cells.append(Cell("queued rest", "+", "Ended", counts.unjudged, "to be judged when the run ends"))
+        cells.append(Cell("queued rest", "+", "Not ended", counts.open, "nothing once the run is final"))
+    return cells
+
+
+def shares(counts: Counts) -> list[Share]:
+    """The bar's stretches; together they are exactly the whole width, and none when nothing was requested."""
+    parts = [
+        ("passed", counts.passed),
+        ("failed", counts.failed),
+        ("error", counts.error),
+        ("cancelled", counts.cancelled),
+        ("rest", max(counts.rest, 0)),
+    ]
+    total = sum(n for _, n in parts)
+    stretches, before = [], 0
+    for kind, n in parts:
+        if n:
+            stretches.append(Share(kind, f"{before / total:.4%}", f"{n / total:.4%}"))
+        before += n
+    return stretches
+
+
+def aloud(counts: Counts) -> str:
+    """The bar in words."""
+    named = [("passed", counts.passed), ("failed", counts.failed), ("error", counts.error)]
+    named += [("cancelled", counts.cancelled), ("ended, not judged yet", counts.unjudged)]
+    named.append(("not ended", max(counts.open, 0)))
+    return words.listed([f"{n} {word}" for word, n in named if n]) or "no trials"
+
+
+def rates(counts: Counts, floor: float | None) -> Rates:
+    """Both rates with their coverage; a pass rate is never taken over what was not graded."""
+    passed = f"{counts.passed} of {counts.evaluated}" if counts.evaluated else ""
+    return Rates(
+        passed=passed,
+        evaluated=f"{counts.evaluated} of {counts.requested}",
+        tense="" if counts.ended else " so far",
+        floor="" if floor is None else f"floor {floor:.1f}",
+        applied=_floor_words(counts, floor),
+    )
+
+
+def _floor_words(counts: Counts, floor: float | None) -> str:
+    if floor is None:
+        return ""
+    if not counts.ended:
+        return "applied at the end"
+    if counts.evaluated < counts.requested or not counts.requested:
+        missing = counts.requested - counts.evaluated
+        return f"not applied: {words.counted(missing, 'trial')} not graded"
+    return "reached" if counts.passed / counts.evaluated >= floor else "missed"
+
+
+def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: str, owned: str) -> list[Gate]:
+    """The four conditions of a pass (design 5), each held, open, not applied or still to come.
+
+    ``integrity`` None is unknown; ``cleanup`` is a run's (design 3); ``owned`` its numbers in words.
+    """
+    whole = counts.requested > 0 and counts.evaluated == counts.requested
+    return [
+        Gate(_icon(whole, counts.ended), "Every trial evaluated", f"{counts.evaluated} of {counts.requested}"),
+        _floor_gate(counts, floor, whole),
+        Gate(_icon(integrity, counts.ended), "Integrity held", _integrity_words(integrity, counts.ended)),
+        _cleanup_gate(cleanup, owned),
+    ]
+
+
+def _cleanup_gate(cleanup: str, owned: str) -> Gate:
+    name = "Nothing left behind"
+    match cleanup:
+        case "clean":
+            return Gate("held", name, owned or "nothing was created")
+        case "failed":
+            return Gate("attention", name, owned or "something is left")
+        case "declared":  # whatever the last attempt counted: a person's word holds no gate
+            return Gate("attention", name, "declared, never verified")
+    return Gate("queued", name, owned or "at the end")
+
+
+def _floor_gate(counts: Counts, floor: float | None, whole: bool) -> Gate:
+    if not counts.ended:
+        return Gate("queued", "Pass rate at floor", "at the end")
+    if not whole or floor is None:
+        return Gate("skipped", "Pass rate at floor", "not applied")
+    rate = counts.passed / counts.evaluated
+    return Gate("held" if rate >= floor else "attention", "Pass rate at floor", f"{rate:.2f} of {floor:.2f}")
+
+
+def _icon(held: bool | None, ended: bool) -> str:
+    if not ended:
+        return "queued"
+    return {True: "held", False: "attention", None: "skipped"}[held]
+
+
+def _integrity_words(held: bool | None, ended: bool) -> str:
+    if not ended:
+        return "so far"
+    return {True: "every check held", False: "a check failed", None: "nothing was checked"}[held]

@@ -1,0 +1,109 @@
+"""What did a run create, and what of it is left? The cleanup panel: found = removed + left. Pure over rows."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from benchsite.lib import words
+from runs.models.states import Cleanup
+
+if TYPE_CHECKING:
+    from runs.models import OwnedResource, Run
+
+_REASONS = {
+    "unknown": "Its end could not be verified, and unknown is not success.",
+    "foreign": "Its labels do not match this run, so it was left alone.",
+    "failed": "It could not be removed.",
+    "": "Not tried yet.",
+}
+_STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "unfinished", Cleanup.DECLARED: "declared"}
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One container or network; ``full_id`` is empty for those who may not read private ids."""
+
+    word: str
+    full_id: str
+    left: bool
+    reason: str
+    stage: str
+    attempts: int
+    row: "OwnedResource"
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """``found`` is always ``removed + left``. ``retryable`` when a retry may change something."""
+
+    found: int
+    removed: int
+    left: int
+    things_left: list[Thing] = field(default_factory=list)
+    things_gone: list[Thing] = field(default_factory=list)
+    final: bool = False
+    retryable: bool = False
+    pending: bool = False
+    attempts: int = 0
+    state: str = ""
+    statement: str = ""
+    declared: str = ""
+
+
+def owned(run: "Run", rows: "list[OwnedResource]", *, private: bool) -> Owned:
+    """The panel of ``run``; ``private`` is whether the reader may see exact ids and details."""
+    things = [_thing(row, final=run.terminal, private=private) for row in rows if row.resource_id or row.left]
+    left = [thing for thing in things if thing.left]
+    gone = [thing for thing in things if not thing.left]
+    return Owned(
+        found=len(things),
+        removed=len(gone),
+        left=len(left),
+        things_left=left,
+        things_gone=gone,
+        final=run.terminal,
+        retryable=run.terminal and run.cleanup == Cleanup.FAILED,
+        pending=not run.terminal and not things,
+        attempts=run.cleanup_attempts,
+        state=_STATES.get(Cleanup(run.cleanup), ""),
+        statement=_statement(len(left)),
+        declared=_declared(run, private=private),
+    )
+
+
+def _declared(run: "Run", *, private: bool) -> str:
+    """Who says that nothing is left, where the program could not find it out; the reason is for operators."""
+    if run.cleanup != Cleanup.DECLARED:
+        return ""
+    why = f" Their reason: {words.visible(run.cleanup_reason)}" if private else ""
+    return f"{run.cleanup_declared_by_name} declared that nothing of this run is left. Nobody verified it.{why}"
+
+
+def in_words(panel: Owned) -> str:
+    """For the gate: ``9 of 9 gone`` or ``2 of 9 left``."""
+    if not panel.final or not panel.found:
+        return ""
+    return f"{panel.left} of {panel.found} left" if panel.left else f"{panel.removed} of {panel.found} gone"
+
+
+def _thing(row: "OwnedResource", *, final: bool, private: bool) -> Thing:
+    name = "Network" if row.kind == "network" or row.role == "network" else row.role.capitalize()
+    trial = f", trial {row.trial}" if row.trial else ""
+    reason = _REASONS.get(row.outcome, "It may still exist.") if row.left and final else ""
+    if private and row.detail:
+        reason = f"{reason} {words.visible(row.detail)}".strip()
+    return Thing(
+        word=name + trial,
+        full_id=row.resource_id if private else "",
+        left=row.left,
+        reason=reason,
+        stage=row.stage,
+        attempts=row.attempts,
+        row=row,
+    )
+
+
+def _statement(left: int) -> str:
+    if not left:
+        return "Retry looks again for what this run created. It runs no trial again and changes no result."
+    these = "this one" if left == 1 else f"these {words.spelled(left)}"
+    return f"Retry removes {these} by exact id, after all labels match. It runs no trial again and changes no result."

@@ -1,0 +1,199 @@
+"""What exactly would run, what was checked, and what must a person accept? The preview page. Pure over rows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from benchsite.lib import words
+from runs.web.presenting import specs
+from runs.web.presenting.check_rows import CheckRow, blocked_because, check_rows, check_word, checks_head
+
+if TYPE_CHECKING:
+    from runs.models import Preview
+
+_CANNOT = {
+    "limit core": "A process that crashes could write a core file into the container's own bounded storage.",
+    "limit harness_network": "Harbor's own process could reach the host's network; agents and verifiers cannot.",
+}
+_AGREED = {
+    "limit core": "core files are not prevented",
+    "limit harness_network": "the harness keeps the host's network",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    ordinal: int
+    name: str
+    title: str
+    checksum: str
+    files: str
+    size: str
+    agent: str
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """One thing that the worker cannot enforce, to be accepted by its name. ``agreed`` ends "I accept that"."""
+
+    name: str
+    anchor: str
+    word: str
+    found: str
+    means: str
+    agreed: str
+    chosen: bool
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPage:
+    """Everything the page shows. ``state`` is open, blocked, expired or used; ``made`` counts checks, not rows."""
+
+    state: str
+    reason: str
+    plain: list[tuple[str, bool]]
+    tasks: list[TaskRow]
+    checks: list[CheckRow]
+    checks_head: str
+    made: int
+    reported: bool
+    accepts: list[Accept]
+    notes: int
+    hash_parts: list[str]
+    gate: list[tuple[str, str]]
+    expires: datetime
+
+
+def preview_page(
+    preview: "Preview", now: datetime, *, accepted: Sequence[str] = (), missing: Sequence[str] = ()
+) -> PreviewPage:
+    """``accepted`` is what was ticked when a start was refused, ``missing`` what had to be."""
+    spec = specs.read(preview.spec)
+    checks = check_rows(preview.checks)
+    state, reason = _state(preview, checks, now)
+    return PreviewPage(
+        state=state,
+        reason=reason,
+        plain=_plain(spec),
+        tasks=_tasks(preview, spec),
+        checks=checks,
+        checks_head=checks_head(preview.checks, checks, f"{preview.created_at:%H:%M:%S}"),
+        made=len(preview.checks),
+        reported=not any(check["code"] == "worker.no_report" for check in preview.checks),
+        accepts=_accepts(preview, accepted, missing),
+        notes=len(preview.notes),
+        hash_parts=[preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)],
+        gate=_gate(spec),
+        expires=preview.expires_at,
+    )
+
+
+def _accepts(preview: "Preview", accepted: Sequence[str], missing: Sequence[str]) -> list[Accept]:
+    rows = []
+    for index, check in enumerate(preview.to_accept, start=1):
+        name = str(check["name"])
+        word = check_word(name)
+        rows.append(
+            Accept(
+                name=name,
+                anchor=f"accept-{index}",
+                word=word,
+                found=str(check["detail"]),
+                means=_CANNOT.get(name, ""),
+                agreed=_AGREED.get(name, f"“{words.lowered(word)}” is not enforced"),
+                chosen=name in accepted,
+                missed=name in missing,
+            )
+        )
+    return rows
+
+
+def _state(preview: "Preview", checks: Sequence[CheckRow], now: datetime) -> tuple[str, str]:
+    if preview.consumed_by_id is not None:
+        return "used", "This preview was confirmed and has started its run."
+    if preview.blocking:
+        return "blocked", blocked_because(len(preview.blocking), checks)
+    if not preview.spec_sha256:
+        return "blocked", "There is no spec to confirm; the checks say why."
+    if preview.expires_at <= now:
+        return (
+            "expired",
+            f"It expired at {preview.expires_at:%H:%M} UTC, since things may have changed. Check again.",
+        )
+    return "open", ""
+
+
+def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
+    """The sentence of what will happen, as (words, strong) pieces; empty without a spec."""
+    tasks = specs.get(spec, "tasks") or []
+    if not tasks:
+        return []
+    agent = f"{specs.get(spec, 'harness.agent')} {specs.get(spec, 'harness.agent_version')}"
+    count = len(tasks)
+    order = " runs" if count == 1 else " run one after the other"
+    most, host = specs.run_limit_s(spec), specs.get(spec, "endpoint.host")
+    return [
+        (f"{words.opened(words.spelled(count))} task{'' if count == 1 else 's'}", True),
+        (f"{order} on ", False),
+        (str(specs.get(spec, "worker.name")), True),
+        (". In each, " if count > 1 else ". In it, ", False),
+        (agent, True),
+        (" works with ", False),
+        (str(specs.get(spec, "endpoint.model")), True),
+        (f" at {host}, then a separate verifier without network grades what it left. ", False),
+        ("Each task is tried ", False),
+        ("once", True),
+        (". The run ends after ", False),
+        (words.duration(most), True),
+        (" at the latest and removes everything it created.", False),
+    ]
+
+
+def _tasks(preview: "Preview", spec: dict[str, Any]) -> list[TaskRow]:
+    known = _manifest_tasks(preview.bundle.manifest)
+    limits = specs.get(spec, "limits") or {}
+    rows = []
+    for task in specs.get(spec, "tasks") or []:
+        entry = known.get(task.get("name"), {})
+        files = entry.get("files") or []
+        rows.append(
+            TaskRow(
+                ordinal=task.get("ordinal", 0),
+                name=words.visible(str(task.get("name"))),
+                title=words.visible(str(entry.get("title", ""))),
+                checksum=str(task.get("checksum") or ""),
+                files=words.counted(len(files), "file") if files else words.NOT_RECORDED,
+                size=words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",
+                agent=words.duration(limits.get("agent_s")),
+                verifier=words.duration(limits.get("verifier_s")),
+            )
+        )
+    return rows
+
+
+def _manifest_tasks(manifest: str) -> dict[str, dict[str, Any]]:
+    try:
+        document = json.loads(manifest)
+        return {task["name"]: task for task in document.get("tasks", [])}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _gate(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    tasks = specs.get(spec, "tasks") or []
+    steps = specs.get(spec, "controls.max_steps")
+    most = words.duration(specs.run_limit_s(spec))
+    total = f", {steps * len(tasks)} steps in all" if isinstance(steps, int) else ""
+    return [
+        ("Runs", f"{words.counted(len(tasks), 'task')}, one at a time, once each"),
+        ("On", str(specs.get(spec, "worker.name"))),
+        ("With", f"{specs.get(spec, 'endpoint.model')} at {specs.get(spec, 'endpoint.name')}"),
+        ("At most", f"{most}{total}"),
+        ("Creates", f"{2 * len(tasks) + 4} containers, 2 networks"),
+        ("Downloads", "none: images hold everything"),
+        ("Disk", "at most 512 MiB of evidence in 2,048 files is kept; everything else is removed"),
+    ]

@@ -1,0 +1,317 @@
+"""What does one trial amount to, what proves it, and where did its time go? Pure over rows."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from benchsite.lib import words
+from runs.outcomes.codes import BADGES, CODES
+from runs.web.presenting import marks, specs, trials
+from runs.web.presenting.trials import Stretch
+
+if TYPE_CHECKING:
+    from runs.models import Run, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One step of the classifier's order: held, the one that decided, or not judged any more."""
+
+    icon: str
+    tone: str
+    word: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    kind: str
+    word: str
+    what: str
+    start: str
+    took: str
+    limit: str
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """One limit: what was used (or words), of how much, the share for its meter, whether it was reached."""
+
+    word: str
+    value: str
+    of: str
+    share: float | None
+    reached: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPage:
+    ordinal: int
+    name: str
+    mark: marks.Mark
+    heading: str
+    code: str
+    sentence: str
+    remedy: str
+    badges: list[str]
+    proofs: list[Proof]
+    stages: list[StageRow]
+    stretches: list[Stretch]
+    limit_line: tuple[float, str] | None
+    limits: list[LimitRow]
+    limits_reached: int
+    took: str
+    reward: str
+    aloud: str
+
+
+_IN_TIME = "graded before every deadline"
+# The classifier's order (design 5) in the words of a page: title, and which classes or codes break it.
+_STEPS: list[tuple[str, str, tuple[str, ...]]] = [
+    ("Identity and hashes", "task, images, ids and records agree", ("integrity",)),
+    (
+        "Confirmed controls",
+        "Harbor ran what the spec says",
+        (
+            "invalid_evaluation.install_only",
+            "invalid_evaluation.verification_disabled",
+            "invalid_evaluation.shared_verifier",
+            "invalid_evaluation.other_agent",
+            "invalid_evaluation.other_controls",
+        ),
+    ),
+    ("Carried out", "worker, engine and harness stayed", ("cancelled", "worker_runtime", "harness")),
+    ("Within its time", _IN_TIME, ("incomplete",)),
+    (
+        "Model answered",
+        "the ledger holds well-formed answers",
+        ("authentication", "routing", "serving_runtime"),
+    ),
+    (
+        "Agent ended",
+        "seen to start and end, within its resources",
+        ("resource_exhaustion", "invalid_evaluation"),
+    ),
+    ("Graded 0 or 1", "by a separate verifier that ended well", ("grading",)),
+]
+_LAST_STEP_CODES = ("worker_runtime.verifier_transfer", "integrity.reward")
+
+
+def trial_page(trial: "Trial", run: "Run") -> TrialPage:
+    spec, document = specs.read(run.spec), result_of(trial)
+    mark = marks.of_trial(trial, run)
+    stages = _stages(trial, spec)
+    stretches = [Stretch(row[0], row[2], row[3]) for row in stages]
+    reached = trial.failure_code.removeprefix("incomplete.").removesuffix("_deadline")
+    limits = _limits(trial, spec, document, reached if trial.failure_class == "incomplete" else "")
+    known = CODES.get(trial.failure_code)
+    rows = [_stage_row(stage, spec, reached, trial.failure_class) for stage in stages]
+    return TrialPage(
+        ordinal=trial.ordinal,
+        name=words.visible(trial.task_name),
+        mark=mark,
+        heading=f"{mark.word}, not graded" if trial.bucket == "error" else mark.word,
+        code=trial.failure_code if trial.bucket in ("error", "cancelled") else "",
+        sentence=_sentence(trial, run, document),
+        remedy=known.remedy if known and trial.bucket == "error" else "",
+        badges=[BADGES.get(badge, str(badge)) for badge in trial.badges],
+        proofs=proofs(trial, document),
+        stages=rows,
+        stretches=stretches,
+        limit_line=_limit_line(trial, spec, stages),
+        limits=limits,
+        limits_reached=sum(limit.reached for limit in limits),
+        took=words.duration(trials.seconds_of(trial)) if trial.bucket and trial.started_at else "",
+        reward=_reward(trial),
+        aloud=_aloud(rows),
+    )
+
+
+def result_of(trial: "Trial") -> dict[str, Any]:
+    """The normalized result; empty when there is none yet."""
+    return specs.read(trial.result) if trial.result else {}
+
+
+def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
+    """The classifier's steps in order. The first that did not hold decided; later ones were not judged."""
+    if not trial.bucket:
+        return []
+    broken = _broken_step(trial)
+    usage = document.get("usage") or {}
+    answered = usage.get("requests_answered")
+    found = []
+    for index, (word, says, _codes) in enumerate(_STEPS):
+        if broken is not None and index != broken and trial.started_at is None:
+            found.append(Proof("skipped", "off", word, "not judged: the trial never started"))
+        elif broken is not None and index > broken:
+            found.append(Proof("skipped", "off", word, "not judged: an earlier step decided"))
+        elif index == broken:
+            title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
+            title += " was reached" if trial.failure_class == "incomplete" else ""
+            tone = "cancelled" if trial.bucket == "cancelled" else "attention"
+            found.append(Proof(tone, f"decided {tone}", word, title))
+        else:
+            detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
+            if detail == _IN_TIME and broken is not None:
+                detail = "no deadline came first"
+            found.append(Proof("held", "", word, detail))
+    return found
+
+
+def _broken_step(trial: "Trial") -> int | None:
+    if trial.evaluated:
+        return None
+    if trial.bucket == "cancelled":
+        return 2
+    if trial.failure_code.startswith(_LAST_STEP_CODES):
+        return len(_STEPS) - 1
+    for index, (_word, _says, codes) in enumerate(_STEPS):
+        if trial.failure_code in codes or trial.failure_class in codes:
+            return index
+    return 0
+
+
+def _sentence(trial: "Trial", run: "Run", document: dict[str, Any]) -> str:
+    """The classifier's own sentence with its numbers when it is stored, else the code table's."""
+    stored = document.get("sentence")
+    if isinstance(stored, str) and stored and document.get("bucket") == trial.bucket:
+        return words.visible(stored)
+    text = trials.sentence(trial, run)
+    neither = " What the agent did is unknown to the suite: it counts neither as passed nor as failed."
+    return text + neither if trial.bucket == "error" else text
+
+
+def _stages(trial: "Trial", spec: dict[str, Any]) -> list[tuple[str, str, float, float]]:
+    """(kind, word, start, seconds) of what was recorded, from the trial's start."""
+    start, found = 0.0, []
+    for kind, word, key in (
+        ("setup", "Set-up", "setup_s"),
+        ("agent", "Agent", "agent_s"),
+        ("verify", "Verifier", "verifier_s"),
+    ):
+        seconds = _seconds(trial.timings.get(key))
+        if seconds is not None:
+            found.append((kind, word, start, seconds))
+            start += seconds
+    total = _seconds(trial.timings.get("total_s"))
+    if found and total is not None and total - start > 0.05:
+        found.append(("collect", "Around them", start, total - start))
+    return found
+
+
+_STAGE_WORDS = {
+    "setup": "Container created and started, task files copied in, agent found in the image",
+    "agent": "The agent worked, until it ended or was stopped",
+    "verify": "A fresh container without network graded what was left",
+    "collect": "Harness start, copying out, removal, each verified",
+}
+_LIMIT_OF = {"agent": "limits.agent_s", "verify": "limits.verifier_s"}
+_DEADLINE_OF = {"setup": ("setup", "environment"), "agent": ("agent",), "verify": ("verifier",)}
+
+
+def _stage_row(
+    stage: tuple[str, str, float, float], spec: dict[str, Any], reached: str, failure_class: str
+) -> StageRow:
+    kind, word, start, seconds = stage
+    limit = _stage_limit(kind, spec)
+    return StageRow(
+        kind=kind,
+        word=word,
+        what=_STAGE_WORDS[kind],
+        start=f"{start:.1f} s",
+        took=words.duration(seconds, exact=True),
+        limit="" if limit is None else words.duration(limit),
+        reached=failure_class == "incomplete" and reached in _DEADLINE_OF.get(kind, ()),
+    )
+
+
+def _stage_limit(kind: str, spec: dict[str, Any]) -> float | None:
+    if kind == "setup":
+        parts = [specs.get(spec, "limits.environment_start_s"), specs.get(spec, "limits.agent_setup_s")]
+        numbers = [_seconds(part) for part in parts]
+        return None if None in numbers else sum(number for number in numbers if number is not None)
+    return _seconds(specs.get(spec, _LIMIT_OF[kind])) if kind in _LIMIT_OF else None
+
+
+def _limit_line(
+    trial: "Trial", spec: dict[str, Any], stages: list[tuple[str, str, float, float]]
+) -> tuple[float, str] | None:
+    if trial.failure_code != "incomplete.agent_deadline":
+        return None
+    agent = next((stage for stage in stages if stage[0] == "agent"), None)
+    limit = _stage_limit("agent", spec)
+    return None if agent is None or limit is None else (agent[2] + limit, f"{words.duration(limit)} limit")
+
+
+def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reached: str) -> list[LimitRow]:
+    counters = document.get("counters") or {}
+    agent_limit, agent_s = _seconds(specs.get(spec, "limits.agent_s")), _seconds(trial.timings.get("agent_s"))
+    trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), trials.seconds_of(trial)
+    steps, max_steps = trial.steps, specs.get(spec, "controls.max_steps")
+    missing = "the engine's counters were not readable" if trial.started_at else "the trial never started"
+    unknown = "" if counters.get("available") is True else missing
+    badges, tokens = set(trial.badges), trials.tokens(trial)
+    counted = "the record holds no count" if tokens == words.NOT_REPORTED else "as the gateway counted them"
+    return [
+        _used("Agent steps", steps, max_steps, words.number, "step_limit_reached" in badges),
+        _used("Agent time", agent_s, agent_limit, words.duration, reached == "agent"),
+        _used("Whole trial", total_s, trial_limit, words.duration, reached == "trial"),
+        LimitRow("Tokens in / out", tokens, "", None, False, counted),
+        _counter("Memory", "oom_kills", counters, unknown, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
+        _counter("Processes", "pids_limit_hits", counters, unknown, str(specs.get(spec, "limits.agent.pids"))),
+        _counter("Writable storage", "tmpfs_full", counters, unknown, words.size(specs.storage_bytes(spec))),
+        LimitRow(
+            "Cost",
+            trials.cost(trial) or words.NOT_REPORTED,
+            "",
+            None,
+            False,
+            "" if trial.cost_usd else "no price was sent",
+        ),
+    ]
+
+
+def _used(word: str, value: Any, limit: Any, shown: Any, reached: bool) -> LimitRow:
+    usable = isinstance(value, int | float) and isinstance(limit, int | float) and limit > 0
+    return LimitRow(
+        word=word,
+        value=shown(value),
+        of="" if limit is None else f"of {shown(limit)}",
+        share=value / limit if usable else None,
+        reached=reached,
+        why="" if usable or value is not None else "the trial did not get far enough",
+    )
+
+
+def _counter(word: str, key: str, counters: dict[str, Any], unknown: str, limit: str) -> LimitRow:
+    """A limit of which the engine counts only how often it was hit; ``unknown`` is why it is not known, if so."""
+    if unknown:
+        return LimitRow(word, words.NOT_RECORDED, f"of {limit}", None, False, unknown)
+    hits = counters.get(key)
+    reached = bool(hits)
+    value = "reached" if reached else "never reached"
+    if isinstance(hits, int) and not isinstance(hits, bool) and hits:
+        value = f"reached {words.counted(hits, 'time')}"
+    return LimitRow(word, value, "", None, reached, f"limit {limit}")
+
+
+def _seconds(value: Any) -> float | None:
+    ok = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return float(value) if ok else None
+
+
+def _reward(trial: "Trial") -> str:
+    if trial.reward is None:
+        return ""
+    return str(trial.reward) if trial.evaluated else f"{trial.reward}, kept and not counted"
+
+
+def _aloud(rows: list[StageRow]) -> str:
+    return words.listed([f"{row.word} {row.took}" for row in rows]) or "Stages not recorded"
+
+
+def compact(document: dict[str, Any]) -> str:
+    """A document as indented JSON for reading."""
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True)

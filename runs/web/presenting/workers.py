@@ -1,0 +1,150 @@
+"""What can a worker do, and when was it last seen? Reads its capability report. Pure over rows."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from benchsite.lib import words
+from runs.services.worker_condition import condition
+from runs.web.presenting import marks
+
+if TYPE_CHECKING:
+    from runs.models import Worker
+
+_A_MINUTE = timedelta(minutes=1)
+HARNESS_WITHOUT_NETWORK = "Harness without network"
+LIMIT_WORDS = {
+    "cpu": "CPU",
+    "memory": "Memory without extra swap",
+    "pids": "Processes",
+    "nofile": "Open files",
+    "storage": "Writable storage",
+    "read_only_root": "Read-only root",
+    "capabilities": "Capabilities dropped",
+    "no_new_privileges": "No new privileges",
+    "seccomp": "System call filter",
+    "core": "No core files",
+    "no_network": "No network",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One worker in a list."""
+
+    name: str
+    mark: marks.Mark
+    engine: str
+    enforces: str
+    missing: int
+    seen: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    word: str
+    enforced: bool
+    mechanism: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPage:
+    """Everything the report says; ``reported`` is false when there is no report yet."""
+
+    reported: bool
+    facts: list[tuple[str, str]]
+    limits: list[LimitRow]
+    problem: str
+    missing: int
+
+
+def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
+    report = read(worker)
+    limits = _limits(report)
+    missing = sum(not limit.enforced for limit in limits)
+    engine = report.get("engine") or {}
+    return WorkerRow(
+        name=worker.name,
+        mark=marks.Mark(*condition(worker, now)),
+        engine=str(engine.get("version") or ""),
+        enforces=_enforces(limits, missing),
+        missing=missing,
+        seen=_seen(worker, now),
+        waiting=getattr(worker, "waiting", 0),
+    )
+
+
+def _seen(worker: "Worker", now: datetime) -> str:
+    """To the minute: a list that keeps itself up to date would otherwise change with every heartbeat."""
+    just_now = worker.heartbeat_at is not None and now - worker.heartbeat_at < _A_MINUTE
+    return "under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now)
+
+
+def worker_page(worker: "Worker") -> WorkerPage:
+    report = read(worker)
+    limits = _limits(report)
+    problem = report.get("engine_problem") or {}
+    return WorkerPage(
+        reported=bool(report),
+        facts=_facts(report),
+        limits=limits,
+        problem=str(problem.get("sentence", "")),
+        missing=sum(not limit.enforced for limit in limits),
+    )
+
+
+def read(worker: "Worker") -> dict[str, Any]:
+    """The report, or an empty dict when there is none that can be read."""
+    try:
+        found = json.loads(worker.report or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _limits(report: dict[str, Any]) -> list[LimitRow]:
+    """Every limit of the report, and the network of Harbor's own process: a preview asks about both alike."""
+    found = report.get("limits") or []
+    rows = [
+        LimitRow(
+            word=LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
+            enforced=limit.get("enforced") is True,
+            mechanism=str(limit.get("mechanism", "")),
+            detail=words.visible(str(limit.get("detail", ""))),
+        )
+        for limit in found
+        if isinstance(limit, dict)
+    ]
+    if rows and isinstance(report.get("network_namespace"), bool):
+        isolated = report["network_namespace"]
+        said = "runs in an empty network namespace" if isolated else "keeps the host's network"
+        rows.append(LimitRow(HARNESS_WITHOUT_NETWORK, isolated, f"Harbor's own process {said}", ""))
+    return rows
+
+
+def _enforces(limits: list[LimitRow], missing: int) -> str:
+    if not limits:
+        return ""
+    return f"{words.counted(missing, 'limit')} not enforced" if missing else "every limit enforced"
+
+
+def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    engine = report.get("engine") or {}
+    memory = engine.get("memory_bytes")
+    rows = [
+        ("Host", report.get("host")),
+        ("Platform", report.get("platform")),
+        ("Kernel", engine.get("kernel")),
+        ("Engine", engine.get("version")),
+        (
+            "Control groups",
+            engine.get("cgroup_version") and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
+        ),
+        ("Storage driver", engine.get("storage_driver")),
+        ("CPUs", engine.get("cpus")),
+        ("Memory", words.size(memory) if isinstance(memory, int) else None),
+    ]
+    return [(word, str(value)) for word, value in rows if value not in (None, "")]

@@ -1,0 +1,107 @@
+"""What is written many times on a page? The lines of the trial table, of a log and of the runs list, as markup.
+
+A template takes a hundred times as long for a line, and a page has up to 250 of them. Here are no decisions, only
+markup around rows of `runs.web.presenting`: every text is escaped here or made by `runs.web.charts` and `lib.markup`.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from django.utils.safestring import SafeString, mark_safe
+
+from benchsite.lib.markup import icon, moment, result, unknown
+from benchsite.lib.words import NOT_RECORDED, NOT_REPORTED
+from runs.web.presenting.log import LogRow
+from runs.web.presenting.run_rows import RunRow
+from runs.web.presenting.trials import Row
+from runs.web.presenting.whole_run import WholeRun
+
+
+def trials(rows: Iterable[tuple[Row, str, SafeString]]) -> SafeString:
+    """The body of the trial table: each row with its address and its drawn stages."""
+    return mark_safe("\n".join(_trial(row, address, stages) for row, address, stages in rows))
+
+
+def _trial(row: Row, address: str, stages: SafeString) -> str:
+    code = f'<br><span class="code">{escape(row.code)}</span>' if row.code else ""
+    badges = "".join(f' <span class="tag attention">{icon("attention")}{escape(badge)}</span>' for badge in row.badges)
+    return (
+        f'<tr><th scope="row" class="lead-cell"><a class="name" href="{escape(address)}">{escape(row.name)}</a></th>\n'
+        f'<td class="side-cell">{result(row.mark)}{code}</td>\n<td class="say">{escape(row.sentence)}{badges}</td>\n'
+        f"<td>{stages}</td>\n{_facts(row)}</tr>"
+    )
+
+
+def _facts(row: Row) -> str:
+    if not row.ended:
+        return f'<td class="num fact quiet" colspan="3">{escape(row.took)}</td>'
+    steps = unknown() if row.steps == NOT_RECORDED else escape(f"{row.steps} {row.step_limit}")
+    tokens = unknown(NOT_REPORTED) if row.tokens == NOT_REPORTED else escape(row.tokens)
+    return _counted(steps, tokens, row.cost, row.took)
+
+
+def _counted(steps: str, tokens: str, cost: str, took: str) -> str:
+    """The cells of what was counted and timed; steps and tokens are markup already."""
+    shown = escape(cost) if cost else f"cost {unknown(NOT_REPORTED)}"
+    return (
+        f'<td class="num fact">{steps}<span class="unit"> steps</span></td>\n<td class="num fact">{tokens}'
+        f'<span class="unit"> tokens</span><small><span class="unit">, </span>{shown}</small></td>\n'
+        f'<td class="num fact">{escape(took)}</td>'
+    )
+
+
+def whole_run(row: WholeRun, stages: SafeString) -> SafeString:
+    """The foot of the trial table: the run around its trials, and what they came to together."""
+    if not row.begun:
+        facts = f'<td class="num fact quiet" colspan="3">{escape(row.took)}</td>'
+    elif not row.trials_begun:
+        facts = (
+            '<td class="num fact quiet" colspan="2">no trial started</td>\n'
+            f'<td class="num fact">{escape(row.took)}</td>'
+        )
+    else:
+        steps = escape(row.steps) if row.steps else unknown()
+        tokens = escape(row.tokens) if row.tokens else unknown(NOT_REPORTED)
+        facts = _counted(steps, tokens, row.cost, row.took)
+    return mark_safe(
+        f'<tr><th scope="row" class="lead-cell">Whole run</th>\n<td class="side-cell">{result(row.mark)}</td>\n'
+        f'<td class="say">{escape(row.sentence)}</td>\n<td>{stages}</td>\n{facts}</tr>'
+    )
+
+
+def log(rows: Sequence[LogRow]) -> SafeString:
+    """The lines of a log, oldest first."""
+    return mark_safe("\n".join(_logged(row) for row in rows))
+
+
+def _logged(row: LogRow) -> str:
+    cut = ' <span class="cut">[cut at 4,096 characters]</span>' if row.cut else ""
+    return (
+        f'<li>{moment(row.at, "clock")}<span class="from">{escape(row.source)}</span>'
+        f'<span class="line">{escape(row.text)}{cut}</span></li>'
+    )
+
+
+def runs(rows: Iterable[tuple[RunRow, str, SafeString]]) -> SafeString:
+    """The body of the runs list: each row with its address and its drawn outcomes."""
+    return mark_safe("\n".join(_run(row, address, strip) for row, address, strip in rows))
+
+
+def _run(row: RunRow, address: str, strip: SafeString) -> str:
+    rate = f"<b>{escape(row.rate)}</b> passed" if row.rate else '<span class="quiet">no rate</span>'
+    return (
+        f'<tr><th scope="row" class="lead-cell"><a class="name mono" href="{escape(address)}">{escape(row.short)}</a>'
+        f'<small>{escape(row.profile)}</small></th>\n<td class="side-cell">{result(row.mark)}</td>\n<td>{strip}</td>\n'
+        f'<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> evaluated</td>\n<td class="fact">{escape(row.model)}'
+        f'<small><span class="unit"> at </span>{escape(row.endpoint)}</small></td>\n'
+        f'<td class="fact">{_cleanup(row)}</td>\n<td class="num fact">{moment(row.started, "short")}'
+        f'<small><span class="unit">, </span>by {escape(row.who)}</small></td>\n'
+        f'<td class="num fact">{escape(row.took)}</td></tr>'
+    )
+
+
+def _cleanup(row: RunRow) -> str:
+    if not row.cleanup_icon:
+        return f'<span class="quiet">{escape(row.cleanup)}</span>'
+    tone = "attention" if row.cleanup_icon == "attention" else ""
+    return f'<span class="state {tone}">{icon(row.cleanup_icon)}{escape(row.cleanup)}</span>'

@@ -1,0 +1,112 @@
+"""Which runs are there? Filtered and paged by key, so that page 400 costs what page 1 costs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_safe
+
+from runs.models import Run
+from runs.services import access
+from runs.web import charts, table_rows
+from runs.web.filters import RunFilter, selects
+from runs.web.presenting.run_rows import run_row
+
+PAGE = 25
+_ANY_KEY = "0" * 32
+# What a line of a list is made of; all else of a run, and of what it refers to, only its own page needs.
+_OF_A_LINE = (
+    "state", "verdict", "cleanup", "cancel_requested_at", "count_requested", "count_evaluated", "count_passed",
+    "count_failed", "count_error", "count_cancelled", "created_by_name", "created_at", "claimed_at", "ended_at",
+    "profile__name", "endpoint__name", "endpoint__model",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One window of the list and the addresses around it (empty at an end)."""
+
+    lines: SafeString
+    shown: int
+    total: int
+    newer: str
+    older: str
+
+
+@require_safe
+def run_list(request: HttpRequest) -> HttpResponse:
+    access.require(request.user, access.VIEW)
+    chosen = RunFilter(request.GET, queryset=listed())
+    found = chosen.qs if chosen.is_valid() else listed().none()
+    filtered = any(request.GET.get(name) for name in chosen.filters)
+    context = {
+        "selects": selects(chosen.form),
+        "filtered": filtered,
+        "page": page_of(request, found),
+        "may_start": access.may(request.user, access.START),
+    }
+    return render(request, "runs/run_list.html", context)
+
+
+def listed() -> "QuerySet[Run]":
+    """Runs as lists show them, newest first."""
+    return Run.objects.select_related("profile", "endpoint").only(*_OF_A_LINE)
+
+
+def page_of(request: HttpRequest, found: "QuerySet[Run]") -> Page:
+    """The window that ``?before=`` or ``?after=`` (a run's key) asks for; an unknown key gives the newest."""
+    anchor, direction = _anchor(request)
+    total = found.count()
+    if anchor is None:
+        runs = list(found[: PAGE + 1])
+        more_newer, more_older = False, len(runs) > PAGE
+        runs = runs[:PAGE]
+    elif direction == "before":
+        older = Q(created_at__lt=anchor.created_at) | Q(created_at=anchor.created_at, id__lt=anchor.id)
+        runs = list(found.filter(older)[: PAGE + 1])
+        more_newer, more_older = True, len(runs) > PAGE
+        runs = runs[:PAGE]
+    else:
+        newer = Q(created_at__gt=anchor.created_at) | Q(created_at=anchor.created_at, id__gt=anchor.id)
+        runs = list(found.filter(newer).order_by("created_at", "id")[: PAGE + 1])
+        more_newer, more_older = len(runs) > PAGE, True
+        runs = runs[:PAGE][::-1]
+    address = addresses()
+    rows = [(row, address(row.key), charts.strip(row.shares, row.aloud)) for row in map(run_row, runs)]
+    return Page(
+        lines=table_rows.runs(rows),
+        shown=len(rows),
+        total=total,
+        newer=_address(request, after=runs[0].key) if runs and more_newer else "",
+        older=_address(request, before=runs[-1].key) if runs and more_older else "",
+    )
+
+
+def addresses() -> Callable[[str], str]:
+    """What gives a run's key the address of its page: many are written on one page, and Django looks one up slowly."""
+    before, after = reverse("run", args=[_ANY_KEY]).split(_ANY_KEY)
+    return lambda key: f"{before}{key}{after}"
+
+
+def _anchor(request: HttpRequest) -> tuple[Run | None, str]:
+    for direction in ("before", "after"):
+        if key := request.GET.get(direction):
+            try:
+                pk = UUID(hex=key)
+            except ValueError:
+                return None, ""
+            return Run.objects.only("id", "created_at").filter(pk=pk).first(), direction
+    return None, ""
+
+
+def _address(request: HttpRequest, **cursor: str) -> str:
+    query = request.GET.copy()
+    for name in ("before", "after"):
+        query.pop(name, None)
+    query.update(cursor)
+    return f"?{query.urlencode()}"

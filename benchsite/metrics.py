@@ -33,7 +33,8 @@ from benchsite.accounts.client_address import is_direct_loopback
 from benchsite.health import DISK, REDIS, count_workers
 from benchsite.lib.bounded import Unanswered
 from evidence.models import Artifact
-from runs.models import Bucket, Cleanup, Run, RunState, Stage, StageMark
+from runs.models import Cleanup, Run, RunState, Stage, StageMark
+from runs.outcomes.buckets import Bucket
 from runs.services import access
 
 WINDOW = timedelta(hours=24)

@@ -6,7 +6,8 @@ import os
 from django.conf import settings
 
 from benchsite.lib.database_retry import be_patient
-from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.models import Cleanup, Run, RunState, Stage
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import process_identity
 from runs.services import lifecycle
 from runs.services.lifecycle import Failure, HostBusy

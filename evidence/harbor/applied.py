@@ -16,7 +16,7 @@ MASK_HEAD, MASK_TAIL = 4, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ConfigDifference:
     """One place where Harbor holds something else than it was told. `code` names what it leads to.
 
     `document` is "config", "lock", "trial_config" or "asked", `path` the place in it; the values are private JSON
@@ -77,17 +77,17 @@ _TRIAL_DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def config_differences(asked: Mapping[str, Any], found: object) -> list[Difference]:
+def config_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
     """Where the job's `config.json` (`found`, parsed) is not what Harbor was told (`asked`)."""
     return list(_differences("config", "", _masked(_completed(asked)), _completed(found)))
 
 
-def told_differences(expected: Mapping[str, Any], asked: object) -> list[Difference]:
+def told_differences(expected: Mapping[str, Any], asked: object) -> list[ConfigDifference]:
     """Where what Harbor was told (`asked`, parsed) is not what it should be told; both may leave out defaults."""
     return list(_differences("asked", "", _completed(expected), _completed(asked)))
 
 
-def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[Difference]:
+def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
     """Where one trial's `config.json`, or the config in its result, does not show what Harbor was told.
 
     The names of trial and job are Harbor's own; they are compared with each other elsewhere.
@@ -111,7 +111,7 @@ def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[Di
     return list(_differences("trial_config", "", want, have))
 
 
-def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version: str) -> list[Difference]:
+def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version: str) -> list[ConfigDifference]:
     """Where the job's `lock.json` (`found`, parsed) does not show what Harbor was told (`asked`)."""
     lock = _mapping(found)
     trials = lock.get("trials")
@@ -131,7 +131,7 @@ def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version:
     return differences
 
 
-def trial_lock_differences(asked: Mapping[str, Any], found: object) -> list[Difference]:
+def trial_lock_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
     """Where one trial's `lock.json`, or its entry in the job's, does not show what Harbor was told."""
     expected, lock = _masked(_completed(asked)), _mapping(found)
     want: dict[str, Any] = {
@@ -199,7 +199,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _differences(document: str, path: str, asked: object, found: object) -> Iterator[Difference]:
+def _differences(document: str, path: str, asked: object, found: object) -> Iterator[ConfigDifference]:
     if isinstance(asked, dict) and isinstance(found, dict):
         for name in sorted({*asked, *found}):
             place = f"{path}.{name}" if path else name
@@ -208,7 +208,7 @@ def _differences(document: str, path: str, asked: object, found: object) -> Iter
         for index, (want, have) in enumerate(zip(asked, found, strict=True)):
             yield from _differences(document, f"{path}[{index}]", want, have)
     elif not _same(asked, found):
-        yield Difference(document, path, _text(asked), _text(found))
+        yield ConfigDifference(document, path, _text(asked), _text(found))
 
 
 class _Missing:

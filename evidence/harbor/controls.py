@@ -4,8 +4,8 @@ from typing import Any
 from uuid import UUID
 
 from evidence.harbor.documents import Document
-from evidence.reading.checks import Check, at, equal, mapping, one_of, same_number
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import Proof, at, equal, mapping, one_of, same_number
 
 PHASES = {
     "environment": "environment_setup",
@@ -22,8 +22,8 @@ def control_checks(
     job_config: Document,
     spec: dict[str, Any],
     task: dict[str, Any],
-) -> list[Check]:
-    checks: list[Check] = []
+) -> list[Proof]:
+    checks: list[Proof] = []
     if result.state == "ok":
         checks += _result_checks(result.content, task)
         checks += _config_checks("result.config", mapping(at(result.content, "config")), spec)
@@ -38,11 +38,11 @@ def control_checks(
     return checks
 
 
-def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
+def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Proof]:
     names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
     intervals = {name: interval(result.get(key)) for name, key in PHASES.items()} | {"trial": interval(result)}
     return [
-        Check("result.id", "integrity.trial_identity", uuid_of(result.get("id")) is not None, "no UUID"),
+        Proof("result.id", "integrity.trial_identity", uuid_of(result.get("id")) is not None, "no UUID"),
         *(equal("result.task", "integrity.foreign_trial", task.get("name"), name) for name in names),
         equal(
             "result.task_checksum",
@@ -51,7 +51,7 @@ def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
             result.get("task_checksum"),
         ),
         *(
-            Check(f"result.times.{name}", "integrity.times_inverted", not found.inverted)
+            Proof(f"result.times.{name}", "integrity.times_inverted", not found.inverted)
             for name, found in intervals.items()
         ),
     ]
@@ -63,7 +63,7 @@ def _result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Check]:
 HARBOR_DEFAULTS: dict[str, Any] = {"install_only": False, "disable": False, "n_attempts": 1, "max_retries": 0}
 
 
-def _config_checks(where: str, config: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
+def _config_checks(where: str, config: dict[str, Any], spec: dict[str, Any]) -> list[Proof]:
     """Checks of one trial's config as Harbor resolved it: in its result and in its lock."""
     controls = "invalid_evaluation.other_controls"
     return [
@@ -82,7 +82,7 @@ def _config_checks(where: str, config: dict[str, Any], spec: dict[str, Any]) -> 
     ]
 
 
-def _multiplier_checks(where: str, config: dict[str, Any]) -> list[Check]:
+def _multiplier_checks(where: str, config: dict[str, Any]) -> list[Proof]:
     code = "invalid_evaluation.other_controls"
     single = ("agent", "verifier", "agent_setup", "environment_build")
     return [
@@ -99,7 +99,7 @@ def _multiplier_checks(where: str, config: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _verifier_checks(where: str, verifier: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
+def _verifier_checks(where: str, verifier: dict[str, Any], spec: dict[str, Any]) -> list[Proof]:
     limit = at(spec, "limits", "verifier_s")
     return [
         equal(
@@ -123,7 +123,7 @@ def _verifier_checks(where: str, verifier: dict[str, Any], spec: dict[str, Any])
     ]
 
 
-def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
+def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> list[Proof]:
     controls = "invalid_evaluation.other_controls"
     other = "invalid_evaluation.other_agent"
     kwargs = mapping(agent.get("kwargs"))
@@ -157,7 +157,7 @@ def _agent_checks(where: str, agent: dict[str, Any], spec: dict[str, Any]) -> li
 PROVIDER = "runs.harness.environment:OwnedEnvironment"
 
 
-def _environment_checks(where: str, environment: dict[str, Any]) -> list[Check]:
+def _environment_checks(where: str, environment: dict[str, Any]) -> list[Proof]:
     code = "invalid_evaluation.other_controls"
     return [
         equal(f"{where}.import_path", code, PROVIDER, environment.get("import_path")),
@@ -166,7 +166,7 @@ def _environment_checks(where: str, environment: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _job_lock_checks(lock: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
+def _job_lock_checks(lock: dict[str, Any], spec: dict[str, Any]) -> list[Proof]:
     code = "invalid_evaluation.other_controls"
     trials = lock.get("trials")
     return [
@@ -177,7 +177,7 @@ def _job_lock_checks(lock: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _job_config_checks(config: dict[str, Any], spec: dict[str, Any]) -> list[Check]:
+def _job_config_checks(config: dict[str, Any], spec: dict[str, Any]) -> list[Proof]:
     code = "invalid_evaluation.other_controls"
     agents = config.get("agents")
     return [
@@ -207,7 +207,7 @@ def _job_config_checks(config: dict[str, Any], spec: dict[str, Any]) -> list[Che
     ]
 
 
-def _mode_check(name: str, mode: object) -> Check:
+def _mode_check(name: str, mode: object) -> Proof:
     return equal(name, "invalid_evaluation.shared_verifier", "separate", mode)
 
 

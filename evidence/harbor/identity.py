@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from evidence.reading.checks import Check, at, equal, mapping, sequence
+from evidence.reading.proofs import Proof, at, equal, mapping, sequence
 
 _IDENTITY = "integrity.trial_identity"
 _CONTROLS = "invalid_evaluation.other_controls"
@@ -17,7 +17,7 @@ def identity_checks(
     config: dict[str, Any],
     locks: dict[str, dict[str, Any]],
     job: dict[str, Any],
-) -> list[Check]:
+) -> list[Proof]:
     """`folder` is the name of the trial's folder; the documents are empty when they cannot be read. `locks` holds
     the trial's lock, and the trials of the job's, by where they stand."""
     checks = [check for where, found in locks.items() for check in _digest_checks(where, found, task)]
@@ -25,7 +25,7 @@ def identity_checks(
         if document:
             checks.append(equal(f"{where}.trial_name", _IDENTITY, folder, document.get("trial_name")))
     ids = {str(value) for value in _job_ids(result, config, job)}
-    checks.append(Check("job.one_id", _IDENTITY, len(ids) <= 1, f"{len(ids)} jobs"))
+    checks.append(Proof("job.one_id", _IDENTITY, len(ids) <= 1, f"{len(ids)} jobs"))
     return checks + (_job_checks(job, folder) if job else [])
 
 
@@ -36,7 +36,7 @@ def locked_trials(trial_lock: dict[str, Any], job_lock: dict[str, Any]) -> dict[
     return {where: lock for where, lock in places.items() if lock}
 
 
-def _digest_checks(where: str, lock: dict[str, Any], task: dict[str, Any]) -> Iterator[Check]:
+def _digest_checks(where: str, lock: dict[str, Any], task: dict[str, Any]) -> Iterator[Proof]:
     """The hash that Harbor itself made of the task's files when it took them."""
     digest = f"sha256:{task.get('files_sha256')}"
     yield equal(f"{where}.task_digest", "integrity.task_checksum", digest, at(lock, "task", "digest"))
@@ -49,12 +49,12 @@ def _job_ids(result: dict[str, Any], config: dict[str, Any], job: dict[str, Any]
             yield at(document, *place)
 
 
-def _job_checks(job: dict[str, Any], folder: str | None) -> list[Check]:
+def _job_checks(job: dict[str, Any], folder: str | None) -> list[Proof]:
     named = {name for name in _named(job) if name != folder}
     return [
         equal("job_result.n_total_trials", _CONTROLS, 1, job.get("n_total_trials")),
         equal("job_result.n_retries", _CONTROLS, 0, at(job, "stats", "n_retries")),
-        Check("job_result.trials", "integrity.foreign_trial", not named, f"{len(named)} other trials"),
+        Proof("job_result.trials", "integrity.foreign_trial", not named, f"{len(named)} other trials"),
     ]
 
 

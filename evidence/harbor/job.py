@@ -26,8 +26,8 @@ from evidence.harbor.documents import (
     without_unknown_version,
 )
 from evidence.harbor.identity import identity_checks, locked_trials
-from evidence.reading.checks import Check, at, mapping
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import Proof, at, mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HarborFacts:
 
     folders: tuple[str, ...]
     result: Document
-    checks: tuple[Check, ...]
+    checks: tuple[Proof, ...]
     trial_uuid: str | None
     exception_type: str | None
     phases: dict[str, Interval]

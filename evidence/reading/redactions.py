@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.strict_json import JsonProblem, load_object
-from evidence.reading.checks import mapping
+from evidence.reading.proofs import mapping
 
 SCHEMA = "benchsite.redactions/v1"
 REDACTIONS_PATH = "evidence/redactions.json"

@@ -12,7 +12,7 @@ from benchsite.lib.disk import disk_trouble
 from benchsite.lib.folder import FileState, Folder, UnsafePath, relative_parts
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.models import Artifact, ArtifactState
-from evidence.reading.checks import at, mapping, sequence
+from evidence.reading.proofs import at, mapping, sequence
 from evidence.register import store
 from evidence.register.kinds import PUBLIC, kind_of
 from evidence.register.publishing import SUITE_PATH
@@ -24,7 +24,7 @@ from runs.models import AuditEntry, AuditKind, Run
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AuditDifference:
     """One thing that is not as it was written down. `what` is a stable word, `where` a path or trial."""
 
     what: str
@@ -40,7 +40,7 @@ class Difference:
 class AuditReport:
     files: int
     trials: int
-    differences: tuple[Difference, ...]
+    differences: tuple[AuditDifference, ...]
     unavailable: tuple[str, ...] = ()
     expired: bool = False
 
@@ -59,7 +59,7 @@ class NoRoom(Exception):
 _MAX_SUITE_BYTES = 64 * 1024 * 1024  # as large as a file that is stored
 _MAX_SUITE_ITEMS = 10_000_000
 
-type Replayer = Callable[[Run, Path], Iterable[Difference]]
+type Replayer = Callable[[Run, Path], Iterable[AuditDifference]]
 
 
 def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = None) -> AuditReport:
@@ -92,41 +92,41 @@ def _is_lost(artifact: Artifact) -> bool:
     return artifact.state in (ArtifactState.QUARANTINED, ArtifactState.REMOVED, ArtifactState.TRUNCATED_SOURCE)
 
 
-def _file_difference(artifact: Artifact) -> Difference | None:
+def _file_difference(artifact: Artifact) -> AuditDifference | None:
     try:
         with store.open_stored(artifact) as file:
             hashing = store.Hashing(file)
             while hashing.read(store.CHUNK):
                 pass
     except FileNotFoundError:
-        return Difference("file_missing", artifact.path, artifact.sha256, "not in the storage")
+        return AuditDifference("file_missing", artifact.path, artifact.sha256, "not in the storage")
     if (hashing.size, hashing.sha256) == (artifact.size, artifact.sha256):
         return None
-    return Difference("file_differs", artifact.path, artifact.sha256, hashing.sha256)
+    return AuditDifference("file_differs", artifact.path, artifact.sha256, hashing.sha256)
 
 
-def _register_differences(run: Run, artifacts: list[Artifact]) -> Iterator[Difference]:
+def _register_differences(run: Run, artifacts: list[Artifact]) -> Iterator[AuditDifference]:
     """What a viewer may read is decided by a file's place alone, and only a removal that was audited hides a result."""
     for artifact in artifacts:
         if artifact.public and kind_of(artifact.path).name not in PUBLIC:
-            yield Difference("public_differs", artifact.path, "private", "public")
+            yield AuditDifference("public_differs", artifact.path, "private", "public")
     removed = [artifact.path for artifact in artifacts if artifact.state == ArtifactState.REMOVED]
     if removed and not AuditEntry.objects.filter(kind=AuditKind.EXPIRE, run_id=run.pk).exists():
-        yield Difference("removed_unrecorded", removed[0], "an entry of its removal", "none")
+        yield AuditDifference("removed_unrecorded", removed[0], "an entry of its removal", "none")
 
 
-def _spec_differences(run: Run) -> Iterator[Difference]:
+def _spec_differences(run: Run) -> Iterator[AuditDifference]:
     """The spec that pages show is the confirmed one, and so are each trial's task and its checksum."""
     found = hashlib.sha256(run.spec.encode()).hexdigest()
     if found != run.spec_sha256:
-        yield Difference("spec_differs", "spec", run.spec_sha256, found)
+        yield AuditDifference("spec_differs", "spec", run.spec_sha256, found)
         return
     tasks = {at(task, "ordinal"): task for task in sequence(at(_loaded(run.spec.encode()), "tasks"))}
     for trial in run.trials.all():
         confirmed = mapping(tasks.get(trial.ordinal))
         expected = f"{confirmed.get('name')} {confirmed.get('checksum')}"
         if expected != (shown := f"{trial.task_name} {trial.task_checksum}"):
-            yield Difference("task_differs", f"trial {trial.ordinal}", expected, shown)
+            yield AuditDifference("task_differs", f"trial {trial.ordinal}", expected, shown)
 
 
 def _lay_out(artifacts: list[Artifact], root: Path) -> None:
@@ -156,7 +156,7 @@ def _lay_out_manifest(run: Run, root: Path) -> None:
         raise NoRoom(str(error)) from error
 
 
-def _result_differences(run: Run, root: Path) -> Iterator[Difference]:
+def _result_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
     facts = read_run(root, spec_sha256=run.spec_sha256)
     derived = {trial.trial: classify_trial(trial) for trial in facts.trials}
     rows = {trial.ordinal: trial for trial in run.trials.all()}
@@ -167,32 +167,32 @@ def _result_differences(run: Run, root: Path) -> Iterator[Difference]:
         if result is not None:
             found = f"{result.bucket.value} {'' if result.evaluated else result.code}".strip()
         if written != found:
-            yield Difference("result_differs", f"trial {number}", written, found)
+            yield AuditDifference("result_differs", f"trial {number}", written, found)
     if run.terminal:
         counts = count(list(derived.values()))
         for name in ("requested", "evaluated", "passed", "failed", "error", "cancelled"):
             written, found = str(getattr(run, f"count_{name}")), str(getattr(counts, name))
             if written != found:
-                yield Difference("count_differs", name, written, found)
+                yield AuditDifference("count_differs", name, written, found)
 
 
-def _published_differences(run: Run, root: Path) -> Iterator[Difference]:
+def _published_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
     """Verdict and results that pages show are those of the suite result, which outlives the private files. A run
     whose host was lost never had one."""
     suite = _suite(root)
     if suite is None:
         return
     if (said := at(suite, "verdict", "value")) != run.verdict:
-        yield Difference("verdict_differs", "verdict", str(said), str(run.verdict))
+        yield AuditDifference("verdict_differs", "verdict", str(said), str(run.verdict))
     rows = {trial.ordinal: trial for trial in run.trials.all()}
     for document in map(mapping, sequence(suite.get("trials"))):
         number = document.get("trial")
         row = rows.get(number) if isinstance(number, int) else None
         if row is None or row.bucket != document.get("bucket"):
             found = "none" if row is None else str(row.bucket)
-            yield Difference("published_differs", f"trial {number}", str(document.get("bucket")), found)
+            yield AuditDifference("published_differs", f"trial {number}", str(document.get("bucket")), found)
         elif _loaded((row.result or "").encode()) != document:
-            yield Difference("published_differs", f"trial {number}", "the published result", "another one")
+            yield AuditDifference("published_differs", f"trial {number}", "the published result", "another one")
 
 
 def _suite(root: Path) -> dict[str, Any] | None:

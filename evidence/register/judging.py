@@ -14,7 +14,7 @@ from evidence.suite.run_facts import RunFacts, read_run
 from evidence.trial.classify import Classification
 from evidence.trial.facts import TrialFacts
 from runs.engine.ending.judge import Judged
-from runs.models import Bucket, Cleanup, Run, Verdict
+from runs.models import Cleanup, Run
 from runs.services import lifecycle
 from runs.services.lifecycle import Failure, TrialEnd
 
@@ -37,7 +37,7 @@ class RegisterJudge:
         run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
         publish(run, facts, judgement, secrets=secrets)
         return Judged(
-            verdict=Verdict(judgement.suite.verdict.value),
+            verdict=judgement.suite.verdict,
             failure=_failure(facts),
             interrupted=facts.interrupted,
             codes=tuple(result.code for result in judgement.trials),
@@ -59,7 +59,7 @@ def _failure(facts: RunFacts) -> Failure | None:
 def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
     """What the classifier made of one trial; what was not recorded stays None."""
     return TrialEnd(
-        bucket=Bucket(judgement.bucket.value),
+        bucket=judgement.bucket,
         failure_class=judgement.klass.value,
         failure_code="" if judgement.evaluated else judgement.code,
         reward=facts.reward.state.value_or_none,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evidence.reading.checks import at, mapping
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import at, mapping
 from evidence.suite.run_facts import RunFacts
 from evidence.suite.verdict import SuiteVerdict
 from evidence.trial.document import timing_document

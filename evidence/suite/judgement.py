@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evidence.reading.checks import at
+from evidence.reading.proofs import at
 from evidence.suite.run_facts import RunFacts
 from evidence.suite.verdict import SuiteVerdict, suite_verdict
 from evidence.trial.classify import Classification, classify_trial

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evidence.reading.checks import at, mapping
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import at, mapping
 from evidence.suite.document import without_null
 from evidence.suite.run_facts import RunFacts
 from evidence.trial.document import timing_document

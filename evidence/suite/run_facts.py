@@ -12,8 +12,8 @@ from benchsite.lib.canonical import canonical_sha256
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
-from evidence.reading.checks import Check, equal, mapping, sequence
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import Proof, equal, mapping, sequence
 from evidence.trial.container_checks import run_container_checks
 from evidence.trial.facts import TrialFacts
 from evidence.trial.files import RunContext, text
@@ -43,7 +43,7 @@ class RunFacts:
     document: dict[str, Any]
     journal: JournalDocument | None
     ledger: LedgerReport
-    checks: tuple[Check, ...]
+    checks: tuple[Proof, ...]
     trials: tuple[TrialFacts, ...]
     cancel_requested: bool
     interrupted: bool
@@ -66,14 +66,14 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
     manifest, manifest_check = read_manifest(folder, spec)
     found_sha256 = _sha256(spec) if not spec_problem else None
     checks = (
-        Check("spec.readable", "integrity.spec_unreadable", not spec_problem, spec_problem),
-        Check("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
-        Check("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
+        Proof("spec.readable", "integrity.spec_unreadable", not spec_problem, spec_problem),
+        Proof("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
+        Proof("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
         *_identity_checks(document, journal, found_sha256, spec_sha256),
         manifest_check,
         *run_container_checks(document, journal, spec),
         *_trial_folder_checks(folder, spec),
-        Check("run.times", "integrity.times_inverted", not _interval(document).inverted),
+        Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
     )
     context = RunContext(folder, spec, document, manifest, journal, ledger, checks, _ledger_check(ledger, document))
     return RunFacts(
@@ -118,7 +118,7 @@ def _ledger(folder: Folder) -> LedgerReport:
     return read_ledger(read.data if read.state is FileState.OK else None)
 
 
-def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Check:
+def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Proof:
     """The ledger of an interrupted run may lack its end, and so may that of a run whose engine did not answer at the
     end, or whose gateway had died; what is there must still hold. The trials of a dead gateway are judged by its
     death (`evidence.trial.own_failures`)."""
@@ -127,7 +127,7 @@ def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Check:
     died, unread = gateway.get("died") is not None, gateway.get("closed") is False
     excused = (document.get("interrupted") is True or unread or died) and fault == "ledger.not_closed"
     excused = excused or (died and fault == "ledger.torn_line")
-    return Check("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
+    return Proof("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
 
 
 def _sha256(spec: dict[str, Any]) -> str | None:
@@ -139,7 +139,7 @@ def _sha256(spec: dict[str, Any]) -> str | None:
 
 def _identity_checks(
     document: dict[str, Any], journal: JournalDocument | None, found: str | None, confirmed: str | None
-) -> list[Check]:
+) -> list[Proof]:
     checks = [equal("spec.sha256", "integrity.spec_mismatch", document.get("spec_sha256"), found)]
     if confirmed is not None:
         checks.append(equal("spec.confirmed", "integrity.spec_mismatch", confirmed, found))
@@ -148,11 +148,11 @@ def _identity_checks(
     return checks
 
 
-def _trial_folder_checks(folder: Folder, spec: dict[str, Any]) -> list[Check]:
+def _trial_folder_checks(folder: Folder, spec: dict[str, Any]) -> list[Proof]:
     """No folder may stand beside the requested trials."""
     expected = {str(task.get("ordinal")) for task in map(mapping, _tasks(spec))}
     foreign = [name for name in folder.names("trials") if name not in expected]
-    return [Check("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
+    return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
 
 
 def _tasks(spec: dict[str, Any]) -> list[Any]:

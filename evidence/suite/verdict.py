@@ -5,19 +5,10 @@ The verdict is computed here and written once by the database; a later, successf
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from evidence.trial.classify import Classification
-from runs.outcomes.codes import Bucket, FailureClass
-
-
-class Verdict(StrEnum):
-    PASSED = "passed"
-    FAILED = "failed"
-    INCOMPLETE = "incomplete"
-    ERROR = "error"
-    CANCELLED = "cancelled"
-
+from runs.outcomes.buckets import Bucket, Verdict
+from runs.outcomes.codes import FailureClass
 
 # Classes that say that our own side broke: such a suite is an error. With the others it is merely incomplete.
 OUR_SIDE = frozenset(

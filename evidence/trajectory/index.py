@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from evidence.reading.checks import at
+from evidence.reading.proofs import at
 from evidence.trajectory import atif as atif
 from evidence.trajectory import native as native
 from evidence.trajectory.json_offsets import MAX_SMALL, Layout, ListScanner, Range, Source, read_range

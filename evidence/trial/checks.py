@@ -5,9 +5,9 @@ from typing import Any
 
 from benchsite.lib.folder import Folder
 from evidence.harbor.job import HarborFacts
-from evidence.reading.checks import Check, at, equal
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
+from evidence.reading.proofs import Proof, at, equal
 from evidence.trial.configured_checks import told_checks
 from evidence.trial.container_checks import container_checks
 from evidence.trial.files import RunContext, TrialFiles, text
@@ -25,10 +25,10 @@ from runs.ownership.document import JournalDocument
 MTIME_SLACK_S = 2.0
 
 
-def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check]:
+def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof]:
     """Every comparison of row 1 that needs more than Harbor's files."""
     return [
-        Check(
+        Proof(
             "job.one_trial",
             "integrity.duplicate_trial",
             len(files.harbor.folders) <= 1,
@@ -46,18 +46,18 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check
     ]
 
 
-def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Check, ...]:
+def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Proof, ...]:
     """The parts of the proof of execution that row 9 asks for, beside the agent's end and a completion."""
     missing = "invalid_evaluation.proof_missing"
     observed = files.observed
     images = {opened.role for opened in observed.opened if opened.image_id is not None}
     identified = bool(_journaled_uuids(context.journal, trial)) and files.harbor.trial_uuid is not None
     return (
-        Check("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
-        Check("proof.agent_image", missing, AGENT in images, "no agent container seen"),
+        Proof("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
+        Proof("proof.agent_image", missing, AGENT in images, "no agent container seen"),
         _version_check(observed, context.spec),
-        Check("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
-        Check("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
+        Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
+        Proof("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
         whole_input_proof(observed),
         sent_proof(context.manifest, files.task, observed),
@@ -69,7 +69,7 @@ def _only(names: tuple[str, ...]) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _told(context: RunContext, files: TrialFiles) -> list[Check]:
+def _told(context: RunContext, files: TrialFiles) -> list[Proof]:
     """Once a container was opened, Harbor and the provider had been told what to do."""
     if not files.observed.opened:
         return []
@@ -77,20 +77,20 @@ def _told(context: RunContext, files: TrialFiles) -> list[Check]:
     return told_checks(context.folder, files.base, context.spec, run_id, context.journal, str(files.task.get("name")))
 
 
-def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Check]:
+def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof]:
     """The process that was supervised is the one that recorded itself before it became Harbor (design 4)."""
     if context.journal is None or not files.observed.opened or not files.supervision:
         return []
     own = [asdict(each.identity) for each in context.journal.processes if each.trial == trial]
     supervised = files.supervision.get("process")
-    return [Check("supervision.process", "integrity.trial_identity", supervised in own, "not the journaled process")]
+    return [Proof("supervision.process", "integrity.trial_identity", supervised in own, "not the journaled process")]
 
 
-def _steps_check(context: RunContext, trial: int) -> Check:
+def _steps_check(context: RunContext, trial: int) -> Proof:
     """The gateway lets no trial ask more than the confirmed number of times."""
     steps, answered = at(context.spec, "controls", "max_steps"), len(context.ledger.trial(trial).completions)
     within = type(steps) is int and answered <= steps
-    return Check("ledger.steps", "invalid_evaluation.other_controls", within, f"{answered} answers of the model")
+    return Proof("ledger.steps", "invalid_evaluation.other_controls", within, f"{answered} answers of the model")
 
 
 def _tests_were_sent(observed: Observed) -> bool:
@@ -98,7 +98,7 @@ def _tests_were_sent(observed: Observed) -> bool:
     return bool(sent(observed, VERIFIER, "tests"))
 
 
-def _version_check(observed: Observed, spec: dict[str, Any]) -> Check:
+def _version_check(observed: Observed, spec: dict[str, Any]) -> Proof:
     """The version was read before the agent's command began (agent_info only echoes the config)."""
     command = observed.exec_of(AGENT, "agent")
     began = (command.started_mono or command.mono - command.duration_s) if command else None
@@ -112,13 +112,13 @@ def _version_check(observed: Observed, spec: dict[str, Any]) -> Check:
     )
 
 
-def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int) -> list[Check]:
+def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int) -> list[Proof]:
     """All ids of the trial that were recorded anywhere are one id."""
     seen = {opened.trial_uuid for opened in observed.opened if opened.trial_uuid is not None}
     known = seen | _journaled_uuids(journal, trial)
-    checks = [Check("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
+    checks = [Proof("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
     if harbor.trial_uuid is not None and known:
-        checks.append(Check("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ"))
+        checks.append(Proof("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ"))
     return checks
 
 
@@ -129,12 +129,12 @@ def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
     return {intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None}
 
 
-def _order_proof(observed: Observed) -> Check:
+def _order_proof(observed: Observed) -> Proof:
     """The record's own clock never goes back, and what was graded was finished before the grading began."""
     agent, verifier = observed.exec_of(AGENT, "agent"), observed.exec_of(VERIFIER, "verifier")
     began = None if verifier is None else verifier.started_mono
     early = agent is not None and began is not None and began < agent.mono
-    return Check(
+    return Proof(
         "observed.order",
         "integrity.times_inverted",
         not observed.clock_went_back and not early,
@@ -142,7 +142,7 @@ def _order_proof(observed: Observed) -> Check:
     )
 
 
-def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:
+def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Proof:
     """A reward that is older than its verifier's container was not written by it (RW02)."""
     opened = [moment(item.at) for item in observed.opened if item.role == VERIFIER]
     began = opened[-1] if opened else None
@@ -153,4 +153,4 @@ def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Check:
         if (read := folder.read(f"{base}/kept/verifier/{name}", limit=MAX_FILE_BYTES)).mtime is not None
     ]
     old = limit is not None and any(time is not None and time < limit for time in times)
-    return Check("reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container")
+    return Proof("reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container")

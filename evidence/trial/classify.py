@@ -8,10 +8,11 @@ function and no other.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from evidence.reading.checks import Check
+from evidence.reading.proofs import Proof
 from evidence.reading.rewards import RewardState
 from evidence.trial.facts import Timing, TrialFacts
-from runs.outcomes.codes import CODES, SENTENCE_FIELDS, Bucket, FailureClass
+from runs.outcomes.buckets import Bucket
+from runs.outcomes.codes import CODES, SENTENCE_FIELDS, FailureClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ ROWS: tuple[tuple[int, Row], ...] = (
 )
 
 
-def _first_failed(checks: Iterable[Check], klass: FailureClass) -> Finding | None:
+def _first_failed(checks: Iterable[Proof], klass: FailureClass) -> Finding | None:
     for check in checks:
         if not check.ok and CODES[check.code].klass is klass:
             return Finding(check.code, detail=f"{check.name}: {check.detail}")

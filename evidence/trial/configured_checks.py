@@ -13,7 +13,7 @@ from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.harbor.applied import API_KEY, told_differences
 from evidence.harbor.controls import PROVIDER
-from evidence.reading.checks import Check, at, equal, mapping, short
+from evidence.reading.proofs import Proof, at, equal, mapping, short
 from evidence.trial.container_checks import internal_network
 from runs.ownership.document import JournalDocument
 
@@ -30,16 +30,16 @@ _LIMITS = ("cpus", "memory_bytes", "pids", "nofile", "tmpfs")
 
 def told_checks(
     folder: Folder, base: str, spec: dict[str, Any], run_id: str | None, journal: JournalDocument | None, task: str
-) -> list[Check]:
+) -> list[Proof]:
     """`base` is the trial's folder, `trials/<ordinal>`; `task` the name of its task."""
     config, plan = _document(folder, f"{base}/config.json"), _document(folder, f"{base}/environment.json")
     root = _root(config, run_id, base)
     agent_env = mapping(at(config, "agents", 0, "env"))
     placeholder, url = agent_env.get(API_KEY), agent_env.get("OPENAI_BASE_URL")
     return [
-        Check("told.place", _CODE, root is not None, "another folder than the run's"),
-        Check("told.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
-        Check("told.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
+        Proof("told.place", _CODE, root is not None, "another folder than the run's"),
+        Proof("told.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
+        Proof("told.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
         _config_check(config, spec, root or "", base, task, agent_env),
         *_plan_checks(plan, spec, journal, {"run_id": run_id, "journal_directory": root, "task": task}, base),
         equal("plan.placeholder", _CODE, placeholder, plan.get("placeholder")),
@@ -68,13 +68,13 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
 
 def _config_check(
     config: dict[str, Any], spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]
-) -> Check:
+) -> Proof:
     try:
         expected = _config(spec, root, base, task, agent_env)
     except (KeyError, TypeError, ValueError, OverflowError):
-        return Check("told.config", _CODE, False, "the spec does not say what Harbor is told")
+        return Proof("told.config", _CODE, False, "the spec does not say what Harbor is told")
     differing = [found.path for found in told_differences(expected, config)]
-    return Check("told.config", _CODE, not differing, short(", ".join(differing), 200))
+    return Proof("told.config", _CODE, not differing, short(", ".join(differing), 200))
 
 
 def _config(spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _plan_checks(
     journal: JournalDocument | None,
     expected: dict[str, object],
     base: str,
-) -> list[Check]:
+) -> list[Proof]:
     """The provider's plan: whose run and task, and what each container is made of."""
     number = PurePosixPath(base).name
     wanted = {"schema": PLAN_SCHEMA, "trial": int(number) if number.isdecimal() else None, **expected}
@@ -147,15 +147,15 @@ def _plan_checks(
         equal("plan.roles", _CODE, ["agent", "verifier"], sorted(mapping(plan.get("roles")))),
         *(_role_check(role, mapping(at(plan, "roles", role)), spec) for role in ("agent", "verifier")),
         equal("plan.gateway_host", _CODE, GATEWAY_HOST, agent.get("gateway_host")),
-        Check("plan.network", _CODE, journal is None or agent.get("network_id") == network, "another network"),
+        Proof("plan.network", _CODE, journal is None or agent.get("network_id") == network, "another network"),
     ]
 
 
-def _role_check(role: str, plan: dict[str, Any], spec: dict[str, Any]) -> Check:
+def _role_check(role: str, plan: dict[str, Any], spec: dict[str, Any]) -> Proof:
     limits = mapping(at(spec, "limits", role))
     expected = {"image_id": at(spec, "images", role), **{name: limits.get(name) for name in _LIMITS}, "env": {}}
     # Only the agent has a network, and a gateway on it.
     ignored = {"network_id", "network_name", "gateway_host", "gateway_ip"} if role == "agent" else set()
     found = {name: value for name, value in plan.items() if name not in ignored}
     differing = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
-    return Check(f"plan.{role}", _CODE, not differing, short(", ".join(differing), 200))
+    return Proof(f"plan.{role}", _CODE, not differing, short(", ".join(differing), 200))

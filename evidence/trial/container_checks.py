@@ -4,8 +4,8 @@ each when it was opened, and by the journal.
 
 from typing import Any
 
-from evidence.reading.checks import Check, at, equal, mapping
 from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
+from evidence.reading.proofs import Proof, at, equal, mapping
 from runs.ownership.document import Intent, JournalDocument, Role
 
 # How Harbor ends the names of its two environments (harness-facts).
@@ -17,18 +17,18 @@ _IDENTITY = "integrity.trial_identity"
 
 def container_checks(
     observed: Observed, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
-) -> list[Check]:
+) -> list[Proof]:
     """Every container of the trial; `folder` is the name that Harbor gave the trial, when it has one."""
     checks = [check for opened in observed.opened for check in _opened(opened, journal, spec, trial, folder)]
     for role in (AGENT, VERIFIER):
         count = sum(opened.role == role for opened in observed.opened)
-        checks.append(Check(f"{role}.containers", "integrity.duplicate_trial", count <= 1, f"{count} opened"))
+        checks.append(Proof(f"{role}.containers", "integrity.duplicate_trial", count <= 1, f"{count} opened"))
     return checks + _journaled_images(journal, spec, trial)
 
 
 def run_container_checks(
     document: dict[str, Any], journal: JournalDocument | None, spec: dict[str, Any]
-) -> list[Check]:
+) -> list[Proof]:
     """The containers that serve the whole run: its gateway, and the probes, which use the verifier's image."""
     if journal is None:
         return []
@@ -40,7 +40,7 @@ def run_container_checks(
     recorded = at(document, "gateway", "container_id")
     if recorded is not None:
         known = recorded in _ids(journal, Role.GATEWAY, None)
-        checks.append(Check("run.gateway", "integrity.run_identity", known, "another gateway than the journaled one"))
+        checks.append(Proof("run.gateway", "integrity.run_identity", known, "another gateway than the journaled one"))
     return checks
 
 
@@ -52,16 +52,16 @@ def internal_network(journal: JournalDocument | None) -> str | None:
 
 def _opened(
     opened: Opened, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
-) -> list[Check]:
+) -> list[Proof]:
     role = opened.role
     network = internal_network(journal) if role == AGENT else None
     known = journal is None or opened.container_id in _ids(journal, Role(role), trial)
     return [
         _image(f"{role}.image", role, opened.image_id, spec),
         equal(f"{role}.trial", _IDENTITY, trial, opened.trial),
-        Check(f"{role}.container", _IDENTITY, known, "not the journaled container"),
-        Check(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
-        Check(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
+        Proof(f"{role}.container", _IDENTITY, known, "not the journaled container"),
+        Proof(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
+        Proof(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
         _limits_check(role, mapping(at(spec, "limits", role)), opened.limits),
     ]
 
@@ -71,13 +71,13 @@ def _is_session(opened: Opened, folder: str | None) -> bool:
     return session == f"{folder}{end}" if folder is not None else session.endswith(end)
 
 
-def _limits_check(role: str, expected: dict[str, Any], found: dict[str, Any] | None) -> Check:
+def _limits_check(role: str, expected: dict[str, Any], found: dict[str, Any] | None) -> Proof:
     differing = [
         name
         for name in sorted({*expected, *(found or {})})
         if not _same_limit(name, expected.get(name), (found or {}).get(name))
     ]
-    return Check(f"{role}.limits", "invalid_evaluation.other_limits", not differing, ", ".join(differing)[:200])
+    return Proof(f"{role}.limits", "invalid_evaluation.other_limits", not differing, ", ".join(differing)[:200])
 
 
 def _same_limit(name: str, expected: object, found: object) -> bool:
@@ -86,11 +86,11 @@ def _same_limit(name: str, expected: object, found: object) -> bool:
     return expected == found
 
 
-def _image(name: str, image: str, found: str | None, spec: dict[str, Any]) -> Check:
+def _image(name: str, image: str, found: str | None, spec: dict[str, Any]) -> Proof:
     return equal(name, "integrity.image_mismatch", at(spec, "images", image), found)
 
 
-def _journaled_images(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Check]:
+def _journaled_images(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Proof]:
     return [
         _image(f"journal.{intent.role.value}.image", intent.role.value, intent.image_id, spec)
         for intent in _intents(journal)

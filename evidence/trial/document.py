@@ -6,7 +6,7 @@ from typing import Any
 from evidence.reading.clocks import Interval
 from evidence.trial.classify import Classification
 from evidence.trial.facts import TrialFacts
-from runs.outcomes.codes import Bucket
+from runs.outcomes.buckets import Bucket
 
 SCHEMA = "benchsite.trial-result/v1"
 

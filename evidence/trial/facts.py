@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from evidence.reading.checks import Check
 from evidence.reading.clocks import Interval
+from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward
 from evidence.trial.endpoint import EndpointFacts
 
@@ -87,8 +87,8 @@ class TrialFacts:
 
     trial: int
     task: str
-    checks: tuple[Check, ...] = ()
-    proofs: tuple[Check, ...] = ()
+    checks: tuple[Proof, ...] = ()
+    proofs: tuple[Proof, ...] = ()
     started: bool = True
     cancel: Timing = Timing.NEVER
     interrupted: bool = False

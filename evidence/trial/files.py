@@ -7,9 +7,9 @@ from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.harbor.job import HarborFacts, read_harbor
 from evidence.reading import observed as seen
-from evidence.reading.checks import Check, at
 from evidence.reading.clocks import Interval
 from evidence.reading.observed import VERIFIER, Observed, Transfer
+from evidence.reading.proofs import Proof, at
 from runs.documents.ledger import LedgerReport
 from runs.ownership.document import JournalDocument
 
@@ -27,8 +27,8 @@ class RunContext:
     manifest: dict[str, Any]
     journal: JournalDocument | None
     ledger: LedgerReport
-    checks: tuple[Check, ...]
-    ledger_check: Check
+    checks: tuple[Proof, ...]
+    ledger_check: Proof
 
     @property
     def interrupted(self) -> bool:

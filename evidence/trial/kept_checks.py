@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping
 
 from benchsite.lib.folder import FileState, Folder
-from evidence.reading.checks import Check
 from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+from evidence.reading.proofs import Proof
 from evidence.reading.redactions import Redaction, read_redactions
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -16,7 +16,7 @@ _CODE = "integrity.artifact_hash"
 _INPUT = "integrity.verifier_input"
 
 
-def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
+def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Proof]:
     """Each kept file is byte for byte what the provider hashed when it copied it."""
     redactions = _redactions(folder, base)
     checks = []
@@ -27,7 +27,7 @@ def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Check]:
     return checks
 
 
-def recorded_proof(folder: Folder, base: str, observed: Observed) -> Check:
+def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
     """No kept file without a record, above all no reward. Of a grading that was not fetched the classifier says so."""
     kept = _kept(observed)
     named = {path for transfer in kept for path, _ in kept_files(base, transfer)}
@@ -39,7 +39,7 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Check:
     plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
     found = [entry.path for entry in plain if entry.path not in named]
     foreign = [path for path in found if not path.startswith(tuple(passed_over))]
-    return Check("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
+    return Proof("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
 
 
 def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
@@ -48,13 +48,13 @@ def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
     return [(root if entry.path in ("", ".") else f"{root}/{entry.path}", entry) for entry in transfer.entries]
 
 
-def verifier_input_check(observed: Observed) -> Check:
+def verifier_input_check(observed: Observed) -> Proof:
     """What the verifier was given was copied out of the agent's container, as it was."""
     foreign = [item for item in _sent(observed) if not _is_copy(item, _fetched(observed))]
-    return Check("verifier.input", _INPUT, not foreign, f"{len(foreign)} differ")
+    return Proof("verifier.input", _INPUT, not foreign, f"{len(foreign)} differ")
 
 
-def whole_input_proof(observed: Observed) -> Check:
+def whole_input_proof(observed: Observed) -> Proof:
     """The verifier was given all that was copied out of the agent's container for it; a transfer that failed is judged
     as one."""
     sent = _sent(observed)
@@ -64,7 +64,7 @@ def whole_input_proof(observed: Observed) -> Check:
         for item in _fetched(observed)
         if item.outcome == "ok" and item.files and not failed and not any(_same(item, upload) for upload in sent)
     ]
-    return Check("verifier.whole_input", _INPUT, not withheld, f"{len(withheld)} were not handed over")
+    return Proof("verifier.whole_input", _INPUT, not withheld, f"{len(withheld)} were not handed over")
 
 
 def _fetched(observed: Observed) -> list[Transfer]:
@@ -99,14 +99,14 @@ def _same(download: Transfer, upload: Transfer) -> bool:
     return set(download.entries) == set(upload.entries)
 
 
-def _held(folder: Folder, path: str, file: CopiedFile, redactions: Mapping[str, Redaction]) -> Check:
+def _held(folder: Folder, path: str, file: CopiedFile, redactions: Mapping[str, Redaction]) -> Proof:
     state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
     original = _before_redaction(redactions.get(path), digest)
     held = state in (FileState.OK, FileState.EMPTY) and original == file.sha256
-    return Check(f"kept.{path}", _CODE, held, state.value)
+    return Proof(f"kept.{path}", _CODE, held, state.value)
 
 
-def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Mapping[str, Redaction]) -> Check:
+def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Mapping[str, Redaction]) -> Proof:
     """A copy with more files than its record names: all of them by the record's one hash (`combined_sha256`)."""
     root = f"{base}/{transfer.kept}"
     listing = folder.walk(root, limit=MAX_KEPT_FILES)
@@ -114,11 +114,11 @@ def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Ma
     for entry in sorted(listing.entries, key=lambda entry: entry.path):
         _, size, digest = folder.sha256(entry.path, limit=MAX_FILE_BYTES)
         if entry.path in redactions:  # its size before is not known any more; its hash is compared where it is named
-            return Check(f"kept.{root}", _CODE, len(listing.entries) == transfer.files, "not as many files")
+            return Proof(f"kept.{root}", _CODE, len(listing.entries) == transfer.files, "not as many files")
         lines.append(f"{digest} {size} {entry.path.removeprefix(root + '/')}\n")
     found = hashlib.sha256("".join(lines).encode("utf-8", "replace")).hexdigest()
     held = not listing.truncated and len(lines) == transfer.files and found == transfer.sha256
-    return Check(f"kept.{root}", _CODE, held, f"{len(lines)} files")
+    return Proof(f"kept.{root}", _CODE, held, f"{len(lines)} files")
 
 
 def _redactions(folder: Folder, base: str) -> dict[str, Redaction]:

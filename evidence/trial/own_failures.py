@@ -1,8 +1,8 @@
 """What failed on our own side: engine, image, disk, set-up, transfers, the run, or Harbor itself?"""
 
-from evidence.reading.checks import at
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, Observed, Transfer
+from evidence.reading.proofs import at
 from evidence.reading.rewards import Reward
 from evidence.trial.deadlines import moment_after
 from evidence.trial.facts import AgentFacts, Deadline, Timing, Trouble, VerifierFacts

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from evidence.reading.checks import Check, at, mapping, sequence
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, VERIFIER, Observed
+from evidence.reading.proofs import Proof, at, mapping, sequence
 from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
 from evidence.trial.checks import own_checks, proof_checks
 from evidence.trial.deadlines import read_deadline, stopped_at_limit
@@ -57,26 +57,26 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
     )
 
 
-def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
+def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
     if not files.present:
         return []
     unsupervised = not files.supervision and not context.interrupted and context.document.get("ended_at") is not None
     return [
         context.ledger_check,
-        Check("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
-        Check("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
-        Check(
+        Proof("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
+        Proof("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
+        Proof(
             "observed.whole",
             "integrity.observed_broken",
             not files.observed.problems and not (files.observed.cut_line and ended_by_itself(files)),
             "; ".join(files.observed.problems[:5]),
         ),
-        Check(
+        Proof(
             "supervision.times",
             "integrity.times_inverted",
             not files.supervised.inverted and not _monotonic_inverted(files),
         ),
-        Check(
+        Proof(
             "supervision.trial",
             "integrity.trial_identity",
             not files.supervision or files.supervision.get("trial") == number,
@@ -87,12 +87,12 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Check]:
     ]
 
 
-def _confinement_proof(context: RunContext) -> Check:
+def _confinement_proof(context: RunContext) -> Proof:
     """Before any agent started, a probe showed that the run's network reaches nothing but the gateway (design 3.5)."""
     probe = mapping(at(context.document, "probe"))
     found = [at(check, "passed") for check in sequence(probe.get("checks"))]
     confined = probe.get("passed") is True and all(passed is True for passed in found)
-    return Check("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
+    return Proof("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
 
 
 def _monotonic_inverted(files: TrialFiles) -> bool:

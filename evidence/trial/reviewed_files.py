@@ -10,8 +10,8 @@ from benchsite.lib.canonical import canonical_sha256
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
-from evidence.reading.checks import Check, at, equal, mapping, sequence
 from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
+from evidence.reading.proofs import Proof, at, equal, mapping, sequence
 
 MANIFEST_PATH = "manifest.json"
 MAX_MANIFEST_BYTES = 256 * 1024
@@ -20,34 +20,34 @@ _CODE = "integrity.reviewed_files"
 SENT = ((VERIFIER, "tests", "/tests", "tests/"), (AGENT, "environment", "/app", "environment/"))
 
 
-def read_manifest(folder: Folder, spec: dict[str, Any]) -> tuple[dict[str, Any], Check]:
+def read_manifest(folder: Folder, spec: dict[str, Any]) -> tuple[dict[str, Any], Proof]:
     """The reviewed manifest, empty when it is not the confirmed one, and the check that says so."""
     read = folder.read(MANIFEST_PATH, limit=MAX_MANIFEST_BYTES)
     document, problem = _parsed(read.data) if read.state is FileState.OK else ({}, read.state.value)
     if document and _sha256(document) != at(spec, "bundle", "manifest_sha256"):
         document, problem = {}, "another manifest"
-    return document, Check("bundle.manifest", "integrity.manifest_mismatch", not problem, problem)
+    return document, Proof("bundle.manifest", "integrity.manifest_mismatch", not problem, problem)
 
 
-def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> list[Check]:
+def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> list[Proof]:
     """Every file that was sent as a part of the task is the reviewed one, and none is missing or added."""
     entry = _entry(manifest, task)
     return [
         equal("task.reviewed", "integrity.task_checksum", entry.get("checksum"), task.get("checksum")),
         equal("task.reviewed_files", "integrity.task_checksum", entry.get("files_sha256"), task.get("files_sha256")),
         *(
-            Check(f"sent.{purpose}", _CODE, _is_reviewed(transfer, place, _files(entry, below)), transfer.path)
+            Proof(f"sent.{purpose}", _CODE, _is_reviewed(transfer, place, _files(entry, below)), transfer.path)
             for role, purpose, place, below in SENT
             for transfer in sent(observed, role, purpose)
         ),
     ]
 
 
-def sent_proof(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> Check:
+def sent_proof(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> Proof:
     """The agent was given the task's files: one that saw none of them did not do this task."""
     needed = bool(_files(_entry(manifest, task), "environment/"))
     given = bool(sent(observed, AGENT, "environment"))
-    return Check("proof.task_files", "invalid_evaluation.proof_missing", given or not needed, "no task files were sent")
+    return Proof("proof.task_files", "invalid_evaluation.proof_missing", given or not needed, "no task files were sent")
 
 
 def _parsed(data: bytes) -> tuple[dict[str, Any], str]:

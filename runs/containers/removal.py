@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runs.containers.engine import Engine, EngineError, engine_call
-from runs.ownership import FULL_ID, LABELS, Intent, Journal, JournalError, Kind, Outcome, Resource, Stage
+from runs.ownership import FULL_ID, LABELS, Intent, Journal, JournalError, Kind, Outcome, Resource, ResourceStage
 
 CLEANUP_BOUND_S = 60.0
 # An engine goes on creating after its client died, so an intent without an id is looked for this often.
@@ -186,7 +186,7 @@ class _Pass:
             self._resolve(one, Outcome.ABSENT, "never found by its labels")
 
     def _looked_enough(self, one: _Pending) -> bool:
-        if one.resource.stage is Stage.FAILED or one.resource.outcome is Outcome.ABSENT:
+        if one.resource.stage is ResourceStage.FAILED or one.resource.outcome is Outcome.ABSENT:
             return True
         return one.looks >= LOOKS and self.monotonic() - (one.since or 0.0) >= LOOK_SPAN_S
 

@@ -44,7 +44,7 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SpecDifference:
     """One place where two specs differ; `old` and `new` are JSON texts, empty where the place is missing."""
 
     path: str
@@ -114,11 +114,11 @@ def load_spec(data: bytes, *, expected_sha256: str | None = None) -> Spec:
     return spec
 
 
-def spec_difference(old: JsonObject, new: JsonObject) -> list[Difference]:
+def spec_difference(old: JsonObject, new: JsonObject) -> list[SpecDifference]:
     """Every place where two spec documents differ, in the order of paths; empty for equal documents."""
     before, after = dict(_leaves(old)), dict(_leaves(new))
     return [
-        Difference(path, before.get(path, ""), after.get(path, ""))
+        SpecDifference(path, before.get(path, ""), after.get(path, ""))
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]

@@ -22,7 +22,7 @@ _LOOP = re.compile(r"tar: .*: Cannot stat: Too many levels of symbolic links$", 
 _SOCKET = re.compile(r"tar: .*: socket ignored$", re.M)
 
 
-class Outcome(StrEnum):
+class DownloadState(StrEnum):
     OK = "ok"
     SOURCE_ABSENT = "source_absent"
     REFUSED = "refused"
@@ -39,7 +39,7 @@ class Fetched:
 
     path: str
     purpose: str
-    outcome: Outcome
+    outcome: DownloadState
     code: str | None = None
     root: str | None = None
     files: int = 0
@@ -66,12 +66,12 @@ def fetch(
     """Download `path` into `kept`. Never raises; `check` may name a reason to hand less to Harbor."""
     try:
         fetched = _fetch(container, path, purpose, kept, limits)
-        if check is not None and fetched.outcome in (Outcome.OK, Outcome.REFUSED):
+        if check is not None and fetched.outcome in (DownloadState.OK, DownloadState.REFUSED):
             fetched.withheld = check(kept)
             fetched.code = fetched.code or fetched.withheld
     except Exception as error:
         own = own_error("download", error)
-        return Fetched(path, purpose, Outcome.FAILED, code=own.code, cut_off=True, error=own)
+        return Fetched(path, purpose, DownloadState.FAILED, code=own.code, cut_off=True, error=own)
     return fetched
 
 
@@ -97,17 +97,17 @@ def _judged(path: str, purpose: str, unpacked: Unpacked, copy: KeptCopy, running
     said = running.stderr.text()
     fetched = _of(path, purpose, unpacked, copy)
     if ended.exit_code == 0 and unpacked.complete:
-        if fetched.outcome is Outcome.OK and _SOCKET.search(said):
-            fetched.outcome, fetched.code = Outcome.REFUSED, "transfer.socket"
+        if fetched.outcome is DownloadState.OK and _SOCKET.search(said):
+            fetched.outcome, fetched.code = DownloadState.REFUSED, "transfer.socket"
         return fetched
     fetched.refusals = [refusal for refusal in fetched.refusals if refusal.code != "truncated"]
     if unpacked.members == 0 and _ABSENT.search(said):
-        fetched.outcome, fetched.code = Outcome.SOURCE_ABSENT, None
+        fetched.outcome, fetched.code = DownloadState.SOURCE_ABSENT, None
     elif unpacked.members == 0 and _LOOP.search(said):
-        fetched.outcome, fetched.code = Outcome.REFUSED, "transfer.link"
+        fetched.outcome, fetched.code = DownloadState.REFUSED, "transfer.link"
     else:
         late = ended.timed_out or ended.exit_code is None
-        fetched.outcome, fetched.code = Outcome.FAILED, "transfer.timeout" if late else "transfer.tar"
+        fetched.outcome, fetched.code = DownloadState.FAILED, "transfer.timeout" if late else "transfer.tar"
         fetched.cut_off = late
     return fetched
 
@@ -117,7 +117,7 @@ def _of(path: str, purpose: str, unpacked: Unpacked, copy: KeptCopy) -> Fetched:
     return Fetched(
         path=path,
         purpose=purpose,
-        outcome=Outcome.REFUSED if refused else Outcome.OK,
+        outcome=DownloadState.REFUSED if refused else DownloadState.OK,
         code=f"transfer.{unpacked.refusals[0].code}" if refused else None,
         root=unpacked.root,
         files=len(copy.entries),

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from harbor.agents.installed.mini_swe_agent import MiniSweAgent
 from harbor.models.agent.context import AgentContext
 
-from runs.harness.downloads import AGENT_LOGS, VERIFIER_LOGS, Fetched, Outcome
+from runs.harness.downloads import AGENT_LOGS, VERIFIER_LOGS, DownloadState, Fetched
 from runs.harness.failures import SourceAbsent, TransferFailed, TransferRefused, own_error
 
 NATIVE_TRAJECTORY = "mini-swe-agent.trajectory.json"
@@ -35,7 +35,7 @@ _quiet.propagate = False
 def hand_over(fetched: Fetched, target: Path) -> None:
     """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
     match fetched.outcome:
-        case Outcome.FAILED:
+        case DownloadState.FAILED:
             raise (
                 own_error("download", fetched.error)
                 if fetched.error
@@ -45,14 +45,14 @@ def hand_over(fetched: Fetched, target: Path) -> None:
                     fetched.path,
                 )
             )
-        case Outcome.OK | Outcome.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
+        case DownloadState.OK | DownloadState.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
             agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
         case _ if fetched.path == VERIFIER_LOGS:
-            if fetched.outcome is Outcome.OK and fetched.copy:
+            if fetched.outcome is DownloadState.OK and fetched.copy:
                 verifier_logs(fetched.copy.root, target)
-        case Outcome.OK if fetched.copy:
+        case DownloadState.OK if fetched.copy:
             fetched.copy.hand_over(target)
-        case Outcome.REFUSED:
+        case DownloadState.REFUSED:
             raise TransferRefused(
                 fetched.code or "transfer.refused",
                 "The container offered something that is never taken.",

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.harness.commands import Purpose
-from runs.harness.downloads import Fetched, Outcome
+from runs.harness.downloads import DownloadState, Fetched
 from runs.harness.execs import Ended, Tail
 from runs.harness.kept import MAX_ENTRIES, combined_sha256
 from runs.harness.packing import Upload
@@ -31,7 +31,7 @@ def of_upload(upload: Upload, code: str, note: str | None = None) -> dict[str, A
         "direction": "upload",
         "purpose": upload.purpose,
         "path": upload.target,
-        "outcome": Outcome.FAILED if code else Outcome.OK,
+        "outcome": DownloadState.FAILED if code else DownloadState.OK,
         "code": code or note,
         "files": len(upload.entries),
         "size": sum(entry.size for entry in upload.entries),

@@ -15,7 +15,7 @@ from runs.harness import packing, records
 from runs.harness.agent_version import ask_version
 from runs.harness.commands import Purpose
 from runs.harness.container import Container, Who, record_failure
-from runs.harness.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, Fetched, Outcome, fetch, untar
+from runs.harness.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
 from runs.harness.execs import Command, Ended, Interrupt, Tail
 from runs.harness.failures import (
     EngineFailed,
@@ -234,7 +234,7 @@ class Session:
         fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check)
         self._results[path] = fetched
         self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
-        if fetched.outcome is Outcome.FAILED and fetched.error is not None:
+        if fetched.outcome is DownloadState.FAILED and fetched.error is not None:
             self._failed("transfer", fetched.error)
 
     def _purpose(self, path: str) -> tuple[str, str]:

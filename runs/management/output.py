@@ -27,7 +27,8 @@ from benchsite.lib.problems import DocumentError
 from runs.management.inert import inert
 from runs.management.streams import OutputLost, say_if_possible, write
 from runs.management.tables import show_table
-from runs.models import Cleanup, Run, Verdict
+from runs.models import Cleanup, Run
+from runs.outcomes.buckets import Verdict
 from runs.services.access import Role
 from runs.services.lifecycle import IllegalMove
 from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted

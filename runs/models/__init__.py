@@ -8,23 +8,19 @@ from runs.models.resources import GONE, LogLine, OwnedResource, StageMark
 from runs.models.runs import Run
 from runs.models.states import (
     ACTIVE_STATES,
-    EVALUATED,
     LEGAL_ENDINGS,
     OVER,
     STATE_OF_STAGE,
     TERMINAL_STATES,
-    Bucket,
     Cleanup,
     RunState,
     Stage,
-    Verdict,
 )
 from runs.models.trials import Trial
 from runs.models.workers import HarnessLock, ImageLock, Worker
 
 __all__ = [
     "ACTIVE_STATES",
-    "EVALUATED",
     "GONE",
     "LEGAL_ENDINGS",
     "OVER",
@@ -32,7 +28,6 @@ __all__ = [
     "TERMINAL_STATES",
     "AuditEntry",
     "AuditKind",
-    "Bucket",
     "BundleStatus",
     "Cleanup",
     "ConnectionOutcome",
@@ -51,6 +46,5 @@ __all__ = [
     "StageMark",
     "TaskBundle",
     "Trial",
-    "Verdict",
     "Worker",
 ]

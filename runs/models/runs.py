@@ -7,16 +7,9 @@ from django.db import models
 from django.db.models import F, Q
 
 from runs.models.documents import Endpoint, Profile, TaskBundle
-from runs.models.states import (
-    ACTIVE_STATES,
-    LEGAL_ENDINGS,
-    TERMINAL_STATES,
-    Cleanup,
-    RunState,
-    Stage,
-    Verdict,
-)
+from runs.models.states import ACTIVE_STATES, LEGAL_ENDINGS, TERMINAL_STATES, Cleanup, RunState, Stage
 from runs.models.workers import HarnessLock, Worker
+from runs.outcomes.buckets import Verdict
 
 
 def _legal_endings() -> Q:
@@ -50,7 +43,7 @@ class Run(models.Model):
     state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
     stage = models.CharField(max_length=16, choices=Stage, default=Stage.QUEUED)
     stage_trial = models.PositiveSmallIntegerField(null=True, blank=True)
-    verdict = models.CharField(max_length=16, choices=Verdict, null=True, blank=True)
+    verdict = models.CharField(max_length=16, choices=Verdict.choices(), null=True, blank=True)
     cleanup = models.CharField(max_length=16, choices=Cleanup, default=Cleanup.PENDING)
     cleanup_attempts = models.PositiveIntegerField(default=0)
     cleanup_at = models.DateTimeField(null=True, blank=True)

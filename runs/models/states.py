@@ -2,6 +2,8 @@
 
 from django.db.models import TextChoices
 
+from runs.outcomes.buckets import Verdict
+
 
 class RunState(TextChoices):
     """Where a run is: ``queued``, ``preparing``, ``running``, ``ending``, then a terminal one."""
@@ -27,29 +29,6 @@ class Stage(TextChoices):
     INGEST = "ingest", "Ingest"
     CLEANUP = "cleanup", "Cleanup"
     ENDED = "ended", "Ended"
-
-
-class Verdict(TextChoices):
-    """What the suite amounts to (design 5). Written once."""
-
-    PASSED = "passed", "Passed"
-    FAILED = "failed", "Failed"
-    INCOMPLETE = "incomplete", "Incomplete"
-    ERROR = "error", "Error"
-    CANCELLED = "cancelled", "Cancelled"
-
-
-class Bucket(TextChoices):
-    """What one trial amounts to (design 5). Written once."""
-
-    PASSED = "passed", "Passed"
-    FAILED = "failed", "Failed"
-    ERROR = "error", "Error"
-    CANCELLED = "cancelled", "Cancelled"
-
-
-# What was independently graded.
-EVALUATED = (Bucket.PASSED, Bucket.FAILED)
 
 
 class Cleanup(TextChoices):

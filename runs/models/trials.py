@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from runs.models.runs import Run
-from runs.models.states import EVALUATED, Bucket
+from runs.outcomes.buckets import EVALUATED, Bucket
 
 
 class Trial(models.Model):
@@ -22,7 +22,7 @@ class Trial(models.Model):
     task_checksum = models.CharField(max_length=64)
     trial_uuid = models.UUIDField(null=True, blank=True)
     stage = models.CharField(max_length=16, blank=True)
-    bucket = models.CharField(max_length=16, choices=Bucket, null=True, blank=True)
+    bucket = models.CharField(max_length=16, choices=Bucket.choices(), null=True, blank=True)
     failure_class = models.CharField(max_length=32, blank=True)
     failure_code = models.CharField(max_length=64, blank=True)
     reward = models.SmallIntegerField(null=True, blank=True)

@@ -7,14 +7,7 @@ A sentence may hold fields in braces; only numbers and words of our own fill the
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class Bucket(StrEnum):
-    """Where a trial counts (design 5): evaluated = passed + failed."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    ERROR = "error"
-    CANCELLED = "cancelled"
+from runs.outcomes.buckets import Bucket
 
 
 class FailureClass(StrEnum):

@@ -29,8 +29,8 @@ from runs.ownership.document import (
     OwnedProcess,
     ProcessIdentity,
     Resource,
+    ResourceStage,
     Role,
-    Stage,
     utc_now,
 )
 from runs.ownership.journal import JOURNAL_NAME, LOCK_NAME, Journal, Slot
@@ -40,6 +40,6 @@ __all__ = [
     "FULL_ID", "JOURNAL_NAME", "LABELS", "LABEL_NONCE", "LABEL_OWNER", "LABEL_ROLE", "LABEL_RUN", "LOCK_NAME",
     "MAX_BYTES", "MAX_CONTAINERS", "MAX_NETWORKS", "MAX_PROCESSES", "SCHEMA", "Fence", "Fenced", "Intent", "Journal",
     "JournalBusy", "JournalCorrupt", "JournalDocument", "JournalError", "JournalExists", "JournalFull",
-    "Kind", "Outcome", "OwnedProcess", "ProcessIdentity", "Resource", "Role", "Slot", "Stage", "boot_id",
+    "Kind", "Outcome", "OwnedProcess", "ProcessIdentity", "Resource", "ResourceStage", "Role", "Slot", "boot_id",
     "group_members", "identity_is_alive", "process_identity", "utc_now",
 ]  # fmt: skip

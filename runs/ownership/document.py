@@ -35,7 +35,7 @@ class Role(StrEnum):
     NETWORK = "network"
 
 
-class Stage(StrEnum):
+class ResourceStage(StrEnum):
     """How far a resource came. `removed` and `absent` say that the engine answered 404 or found nothing."""
 
     INTENDED = "intended"
@@ -191,7 +191,7 @@ class Resource:
     """One intent and what became of it. `attempts` counts the attempts at removal."""
 
     intent: Intent
-    stage: Stage
+    stage: ResourceStage
     changed_at: str
     resource_id: str | None = None
     outcome: Outcome | None = None
@@ -206,7 +206,7 @@ class Resource:
     def settled(self) -> bool:
         """Nothing of it can be left: a 404 for its id, or not found and again not found a while later."""
         gone = (Outcome.REMOVED, Outcome.ABSENT)
-        return self.stage in (Stage.REMOVED, Stage.ABSENT) and self.outcome in gone
+        return self.stage in (ResourceStage.REMOVED, ResourceStage.ABSENT) and self.outcome in gone
 
     def after(self, outcome: Outcome, detail: str | None, now: str) -> "Resource":
         """This resource after one more attempt at removal, which is counted.
@@ -218,12 +218,12 @@ class Resource:
         attempts = min(self.attempts + 1, MAX_COUNT)
         if self.settled:
             return replace(self, attempts=attempts)
-        stage, changed_at = Stage(outcome.value), now
-        if outcome is Outcome.ABSENT and self.resource_id is None and self.stage is not Stage.FAILED:
+        stage, changed_at = ResourceStage(outcome.value), now
+        if outcome is Outcome.ABSENT and self.resource_id is None and self.stage is not ResourceStage.FAILED:
             repeated = self.outcome is Outcome.ABSENT
             changed_at = self.changed_at if repeated else now
             confirmed = repeated and _seconds_between(changed_at, now) >= CONFIRM_AFTER_S
-            stage = Stage.ABSENT if confirmed else Stage.UNKNOWN
+            stage = ResourceStage.ABSENT if confirmed else ResourceStage.UNKNOWN
         return replace(
             self,
             stage=stage,

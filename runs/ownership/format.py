@@ -25,8 +25,8 @@ from runs.ownership.document import (
     OwnedProcess,
     ProcessIdentity,
     Resource,
+    ResourceStage,
     Role,
-    Stage,
     corrupt,
     plain,
     utc_now,
@@ -61,7 +61,7 @@ def largest_size(document: JournalDocument) -> int:
         replace(
             resource,
             resource_id="f" * 64,
-            stage=Stage.INTENDED,
+            stage=ResourceStage.INTENDED,
             outcome=Outcome.REMOVED,
             detail=text,
             attempts=MAX_COUNT,
@@ -214,7 +214,7 @@ def _resource(value: object, run_id: str, owner: str) -> Resource:
     outcome = reader.maybe("outcome", reader.text)
     return Resource(
         intent=intent,
-        stage=Stage(reader.text("stage")),
+        stage=ResourceStage(reader.text("stage")),
         changed_at=reader.time("changed_at"),
         resource_id=reader.maybe("resource_id", reader.text, FULL_ID),
         outcome=None if outcome is None else Outcome(outcome),

@@ -26,8 +26,8 @@ from runs.ownership.document import (
     OwnedProcess,
     ProcessIdentity,
     Resource,
+    ResourceStage,
     Role,
-    Stage,
     busy,
     corrupt,
     full,
@@ -148,7 +148,9 @@ class Journal:
                 trial, session_id, trial_uuid, image_id,
             )  # fmt: skip
             intent.check()
-            grown = replace(document, resources=(*document.resources, Resource(intent, Stage.INTENDED, self._now())))
+            grown = replace(
+                document, resources=(*document.resources, Resource(intent, ResourceStage.INTENDED, self._now()))
+            )
             _require_room(grown)
             self._store(grown)
         return intent
@@ -167,7 +169,7 @@ class Journal:
                 yield slot
             finally:
                 if slot.resource_id is None:
-                    stage = Stage.UNKNOWN if slot.refused is None else Stage.FAILED
+                    stage = ResourceStage.UNKNOWN if slot.refused is None else ResourceStage.FAILED
                     self._set_stage(intent.nonce, stage, slot.refused or "the create call gave no id")
 
     @contextmanager
@@ -178,15 +180,15 @@ class Journal:
             document.require_open()
             self._require_own_process()
             resource = document.resource(nonce)
-            if resource.stage is not Stage.CREATED:
+            if resource.stage is not ResourceStage.CREATED:
                 raise JournalError("not_created", "Only a created container can be started.", resource.stage)
             yield resource
-            self._set_stage(nonce, Stage.STARTED, None)
+            self._set_stage(nonce, ResourceStage.STARTED, None)
 
-    def mark(self, nonce: str, stage: Stage | str, *, detail: str | None = None) -> None:
+    def mark(self, nonce: str, stage: ResourceStage | str, *, detail: str | None = None) -> None:
         """Record how far a resource came; allowed after the fence. What is settled stays as it is."""
         with self._locked():
-            self._set_stage(nonce, Stage(stage), detail)
+            self._set_stage(nonce, ResourceStage(stage), detail)
 
     def adopt(self, nonce: str, resource_id: str) -> None:
         """Record an id that was found late, by its complete labels; allowed after the fence."""
@@ -239,13 +241,13 @@ class Journal:
     def _require_creatable(self, intent: Intent) -> None:
         document = self.read()
         resource = document.resource(intent.nonce)
-        if resource.stage is not Stage.INTENDED or resource.intent != intent:
+        if resource.stage is not ResourceStage.INTENDED or resource.intent != intent:
             raise JournalError("intent_spent", "This intention was used before; make a new one.", resource.stage)
         try:
             document.require_open()
             self._require_own_process()
         except JournalError as error:
-            self._set_stage(intent.nonce, Stage.FAILED, f"not asked for: {error.code}")
+            self._set_stage(intent.nonce, ResourceStage.FAILED, f"not asked for: {error.code}")
             raise
 
     def _require_own_process(self) -> None:
@@ -262,10 +264,12 @@ class Journal:
         taken = {r.resource_id for r in document.resources if r.nonce != nonce}
         if resource.resource_id not in (None, resource_id) or resource_id in taken:
             raise JournalError("id_conflict", "Another id stands in the journal for this resource.", resource_id)
-        found = replace(resource, resource_id=resource_id, stage=Stage.CREATED, changed_at=self._now(), outcome=None)
+        found = replace(
+            resource, resource_id=resource_id, stage=ResourceStage.CREATED, changed_at=self._now(), outcome=None
+        )
         self._store(document.with_resource(found))
 
-    def _set_stage(self, nonce: str, stage: Stage, detail: str | None) -> None:
+    def _set_stage(self, nonce: str, stage: ResourceStage, detail: str | None) -> None:
         document = self.read()
         resource = document.resource(nonce)
         if resource.settled:

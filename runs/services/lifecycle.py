@@ -16,13 +16,11 @@ from django.utils import timezone
 from benchsite.lib.database_retry import patient
 from runs.models import (
     ACTIVE_STATES,
-    EVALUATED,
     LEGAL_ENDINGS,
     OVER,
     STATE_OF_STAGE,
     TERMINAL_STATES,
     AuditKind,
-    Bucket,
     Cleanup,
     OwnedResource,
     Run,
@@ -30,9 +28,9 @@ from runs.models import (
     Stage,
     StageMark,
     Trial,
-    Verdict,
     Worker,
 )
+from runs.outcomes.buckets import EVALUATED, Bucket, Verdict
 from runs.services import audit
 from runs.services.access import AnyUser
 from runs.services.runlog import Line, append_log

@@ -3,7 +3,8 @@
 from django.db import transaction
 from django.utils import timezone
 
-from runs.models import ACTIVE_STATES, AuditKind, Bucket, Cleanup, Run, RunState, Verdict, Worker
+from runs.models import ACTIVE_STATES, AuditKind, Cleanup, Run, RunState, Worker
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import access, audit, lifecycle
 from runs.services.access import AnyUser
 from runs.services.lifecycle import Failure

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchsite.lib.problems import DocumentError, Problem
-from runs.documents.specs import Difference
+from runs.documents.specs import SpecDifference
 
 MAX_DIGITS = 15  # every such number is exact in JSON, for every reader
 WHOLE_WANTED = f"give a whole number of at most {MAX_DIGITS} digits, such as 10"
@@ -100,7 +100,7 @@ class Changed(Refusal):
 
     code = "preview.changed"
 
-    def __init__(self, differences: Sequence[Difference]) -> None:
+    def __init__(self, differences: Sequence[SpecDifference]) -> None:
         self.differences = list(differences)
         lines = "; ".join(f"{d.path} was {d.old or 'absent'}, is {d.new or 'absent'}" for d in differences)
         super().__init__(f"Something changed since the preview, so nothing was started: {lines}. Preview again.")

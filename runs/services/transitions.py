@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from runs.models import Bucket
+from runs.outcomes.buckets import Bucket
 
 
 class IllegalMove(Exception):

@@ -23,7 +23,7 @@ from runs.scripted.scripts import Mode
 from runs.services import lifecycle, previewing, registry, starting
 from runs.services.refusals import Refusal
 from runs.smoke.endpoint import ScriptedEndpoint
-from runs.smoke.scenarios import Outcome, Scenario
+from runs.smoke.scenarios import Scenario, ScenarioResult
 
 POLL_S = 0.25
 WORKER_START_S = 60
@@ -73,7 +73,7 @@ def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:
         time.sleep(POLL_S)
 
 
-def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Say) -> tuple[Run, Outcome]:
+def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Say) -> tuple[Run, ScenarioResult]:
     """Carry out one scenario to its end and tell what came of it."""
     registry.register_endpoint(endpoint.record(scenario.mode), user=user)
     profile = packaged_profile()
@@ -137,9 +137,9 @@ def _shows_forgery(event: dict[str, Any]) -> bool:
     return event.get("outcome") == "refused" or {"reward.json", "reward.txt", "result.json"} <= paths
 
 
-def _outcome(run: Run, seconds: float, notes: tuple[str, ...]) -> Outcome:
+def _outcome(run: Run, seconds: float, notes: tuple[str, ...]) -> ScenarioResult:
     trials = Trial.objects.filter(run=run).order_by("ordinal")
-    return Outcome(
+    return ScenarioResult(
         verdict=run.verdict,
         requested=run.count_requested,
         evaluated=run.count_evaluated,

@@ -60,7 +60,7 @@ SCENARIOS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScenarioResult:
     """What came of a scenario's run, as its row and its trials' rows say."""
 
     verdict: str | None
@@ -77,7 +77,7 @@ class Outcome:
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 
-def misses(expected: Expected, seen: Outcome) -> list[str]:
+def misses(expected: Expected, seen: ScenarioResult) -> list[str]:
     """Every way in which the outcome is not the expected one, in words; empty when it is."""
     wanted: dict[str, Any] = {
         "verdict": expected.verdict,

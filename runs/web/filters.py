@@ -7,7 +7,8 @@ from django import forms
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, RunState, Verdict
+from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, RunState
+from runs.outcomes.buckets import Verdict
 
 _STATES = {
     "queued": [RunState.QUEUED],

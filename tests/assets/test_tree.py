@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.assets.tree import Difference, differences, tree_manifest, tree_sha256
+from runs.engine.assets.tree import TreeDifference, differences, tree_manifest, tree_sha256
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_every_kind_of_change_is_named(folder: Path, change: object, path: str, 
     change(folder)
     after = tree_manifest(folder)
     assert tree_sha256(after) != tree_sha256(before)
-    assert Difference(path, kind) in differences(before, after)  # type: ignore[arg-type]
+    assert TreeDifference(path, kind) in differences(before, after)  # type: ignore[arg-type]
 
 
 def test_a_change_that_keeps_size_and_time_is_found(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_change_that_keeps_size_and_time_is_found(folder: Path) -> None:
     before = tree_manifest(folder)
     target.write_text("x = 9\n")
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert differences(before, tree_manifest(folder)) == [Difference("lib/module.py", "changed")]
+    assert differences(before, tree_manifest(folder)) == [TreeDifference("lib/module.py", "changed")]
 
 
 @given(content=st.binary(min_size=1, max_size=64), position=st.integers(0, 63), flip=st.integers(1, 255))

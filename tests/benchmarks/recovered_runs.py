@@ -39,7 +39,8 @@ def _fill(folder: Path) -> None:
     from django.conf import settings
     from django.utils import timezone
 
-    from runs.models import Cleanup, Run, RunState, Stage, Verdict
+    from runs.models import Cleanup, Run, RunState, Stage
+    from runs.outcomes.buckets import Verdict
     from tests.runs.rows import run_row
 
     pattern = run_row()

@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.models import AuditEntry, Cleanup, Run, RunState, Stage
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle, locks
 from runs.services.runlog import Line, append_log
 from tests.browser.conftest import sign_in

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from runs.models import Bucket, Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from runs.services.lifecycle import ResourceState
 from runs.services.runlog import Line, append_log

@@ -8,7 +8,8 @@ import pytest
 
 from runs.management.following import StoppedWaiting, follow
 from runs.management.interrupts import Interrupts, interrupts
-from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.models import Cleanup, Run, RunState, Stage
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from tests.runs.rows import ERROR, PASSED, Process, person, run_row
 

@@ -15,9 +15,10 @@ from evidence.register.ingest import ingest
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.engine.ending.recovery import RecoveryReport
 from runs.management.commands import smoke
-from runs.models import Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Verdict
 from runs.services import lifecycle, locks, queue, runlog
-from runs.smoke.scenarios import Outcome
+from runs.smoke.scenarios import ScenarioResult
 from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
 from tests.evidence.folders import passing_run
@@ -238,7 +239,7 @@ def test_of_a_smoke(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> Iterator[None]:
         yield
 
-    outcome = Outcome("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.04)
+    outcome = ScenarioResult("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.04)
     monkeypatch.setattr(smoke, "serve", nothing)
     monkeypatch.setattr(smoke, "worker_running", nothing)
     monkeypatch.setattr(smoke, "make_run", lambda *_: (run, outcome))

@@ -9,7 +9,8 @@ from redis.exceptions import ConnectionError
 
 from runs.management.commands import start
 from runs.management.interrupts import Interrupts
-from runs.models import Bucket, Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle, queue, runlog
 from tests.commands.calling import command
 from tests.runs.rows import FAILED, PASSED, Process, run_row

@@ -18,7 +18,8 @@ from runs.engine.assets.wheels import read_requirements
 from runs.engine.network import egress, gateway
 from runs.engine.preflight import capabilities
 from runs.management.output import Exit
-from runs.models import Cleanup, Verdict
+from runs.models import Cleanup
+from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import BADGES, CODES
 from runs.services.access import Role
 

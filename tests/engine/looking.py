@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from runs.containers import connect
-from runs.ownership import Journal, Role, Stage
+from runs.ownership import Journal, ResourceStage, Role
 from tests.engine.site import GateSite
 from tests.gateway.test_container import routes_to
 
@@ -62,13 +62,13 @@ class After:
 def started_roles(site: GateSite, run: str) -> set[str]:
     """The roles of those containers of a run that are started and not removed."""
     resources = Journal(site.run_folder(run)).read().resources
-    return {one.intent.role.value for one in resources if one.stage is Stage.STARTED}
+    return {one.intent.role.value for one in resources if one.stage is ResourceStage.STARTED}
 
 
 def look_live(site: GateSite, run: str) -> Live:
     folder = site.run_folder(run)
     owned = [(r.intent.role, str(r.resource_id), r.stage) for r in Journal(folder).read().resources]
-    ids = {role.value: one for role, one, stage in owned if role is not Role.NETWORK and stage is Stage.STARTED}
+    ids = {role.value: one for role, one, stage in owned if role is not Role.NETWORK and stage is ResourceStage.STARTED}
     with closing(connect(30)) as api:
         return Live(
             spec=json.loads((folder / "spec.json").read_bytes()),

@@ -17,7 +17,8 @@ from runs.engine.ending.cleanup import CleanupResult, Closed, close
 from runs.engine.ending.conclusion import Secrets, conclude
 from runs.engine.host.folder import RunFolder
 from runs.engine.trials.processes import launch
-from runs.models import Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Verdict
 from runs.ownership import Journal
 from runs.services import lifecycle
 from runs.services.runlog import read_log

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.ownership import Journal, Stage
+from runs.ownership import Journal, ResourceStage
 from tests.engine.conftest import KILLED, EndedRun, Gate
 from tests.engine.looking import After, look_after
 
@@ -28,7 +28,7 @@ def test_ow01_its_containers_are_found_by_their_journal_and_removed(killed: tupl
     run, after = killed
     assert run.run["cleanup"] == "clean"
     assert after.containers_left == after.networks_left == []
-    assert {resource.stage for resource in after.journal.resources} == {Stage.REMOVED}
+    assert {resource.stage for resource in after.journal.resources} == {ResourceStage.REMOVED}
     assert [pid for pid, seen in after.processes.items() if run.run["run"].encode() in seen] == []
 
 

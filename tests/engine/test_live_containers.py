@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runs.containers.request import ALLOWED_CAPABILITIES
-from runs.ownership import LABEL_NONCE, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, Role, Stage
+from runs.ownership import LABEL_NONCE, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ResourceStage, Role
 from tests.engine.conftest import CancelledRun
 from tests.engine.looking import CONTAINERS
 
@@ -122,7 +122,7 @@ def test_ow24_ow25_after_a_cancellation_nothing_owned_exists(cancelled: Cancelle
     after = cancelled.after
     assert after.containers_left == after.networks_left == []
     resources = after.journal.resources
-    assert {r.stage for r in resources} == {Stage.REMOVED}
+    assert {r.stage for r in resources} == {ResourceStage.REMOVED}
     assert sum(r.intent.role is Role.NETWORK for r in resources) == 2
     assert after.journal.fence is not None
     run = cancelled.run["run"].encode()

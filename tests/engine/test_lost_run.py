@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.ownership import Journal, Stage, identity_is_alive
+from runs.ownership import Journal, ResourceStage, identity_is_alive
 from tests.engine.conftest import LOST, EndedRun, Gate
 from tests.engine.looking import After, look_after
 
@@ -39,7 +39,7 @@ def test_rs01_what_was_graded_stays_and_the_rest_is_interrupted(lost: tuple[Ende
 def test_its_harness_that_lived_on_is_stopped_and_nothing_owned_is_left(lost: tuple[EndedRun, After]) -> None:
     run, after = lost
     assert after.containers_left == after.networks_left == []
-    assert {resource.stage for resource in after.journal.resources} == {Stage.REMOVED}
+    assert {resource.stage for resource in after.journal.resources} == {ResourceStage.REMOVED}
     assert after.journal.fence is not None
     recorded = [process.identity for process in Journal(run.folder).read().processes]
     assert recorded and not any(identity_is_alive(identity) for identity in recorded)

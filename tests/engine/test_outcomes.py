@@ -11,8 +11,8 @@ from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from evidence.trial.facts import TrialFacts
 from runs.engine.ending.owned_resources import resource_states
-from runs.models import Bucket
-from runs.ownership import Journal, Outcome, Role, Stage
+from runs.outcomes.buckets import Bucket
+from runs.ownership import Journal, Outcome, ResourceStage, Role
 from runs.services.lifecycle import TrialEnd
 from tests.evidence.folders import RunCase, passing_run
 
@@ -85,5 +85,5 @@ def test_every_intent_of_the_journal_is_a_row_whatever_became_of_it(tmp_path: Pa
     rows = {row.nonce: row for row in resource_states(journal.read())}
     assert set(rows) == {made.nonce, lost.nonce}
     assert (rows[made.nonce].role, rows[made.nonce].trial, rows[made.nonce].resource_id) == ("agent", 1, "a" * 64)
-    assert (rows[made.nonce].stage, rows[made.nonce].outcome) == (Stage.REMOVED.value, "removed")
+    assert (rows[made.nonce].stage, rows[made.nonce].outcome) == (ResourceStage.REMOVED.value, "removed")
     assert (rows[lost.nonce].kind, rows[lost.nonce].resource_id, rows[lost.nonce].outcome) == ("network", "", "")

@@ -7,7 +7,8 @@ import pytest
 
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
-from runs.outcomes.codes import CODES, Bucket
+from runs.outcomes.buckets import Bucket
+from runs.outcomes.codes import CODES
 from tests.evidence.folders import RunCase, load_run, passing_run
 from tests.evidence.variants import GRADED, WRONG, Variant, late_deadline
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evidence.models import ArtifactState
-from evidence.suite.verdict import Verdict
+from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import BADGES, CODES
 
 TEXT = (Path(__file__).parents[2] / "docs/evidence.md").read_text()

@@ -11,7 +11,7 @@ from benchsite.lib.folder import FileState, Folder, UnsafePath, printable, relat
 from evidence.reading.rewards import RewardState
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
-from runs.outcomes.codes import Bucket
+from runs.outcomes.buckets import Bucket
 from tests.evidence.folders import passing_run
 
 type Planter = Callable[[Path], None]

@@ -26,9 +26,9 @@ from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
 from evidence.trajectory.windows import Trajectory
 from evidence.trial.classify import classify_trial
-from runs.models import Cleanup, Run, RunState, Stage, Verdict
+from runs.models import Cleanup, Run, RunState, Stage
 from runs.models.triggers import GUARDS
-from runs.outcomes.codes import Bucket
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of

@@ -6,20 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.reading.checks import Check
+from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.trial.classify import classify_trial
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
-from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, Bucket, FailureClass
+from runs.outcomes.buckets import Bucket
+from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, FailureClass
 
 type Change = Callable[[TrialFacts], TrialFacts]
 
 PASSING = TrialFacts(
     trial=1,
     task="task-1",
-    checks=(Check("a", "integrity.spec_mismatch", True), Check("b", "invalid_evaluation.install_only", True)),
-    proofs=(Check("c", "invalid_evaluation.proof_missing", True),),
+    checks=(
+        Proof("a", "integrity.spec_mismatch", True),
+        Proof("b", "invalid_evaluation.install_only", True),
+    ),
+    proofs=(Proof("c", "invalid_evaluation.proof_missing", True),),
     endpoint=EndpointFacts(completions=3),
     agent=AgentFacts(ended=True, exit_code=0),
     resources=Resources(available=True),
@@ -29,7 +33,7 @@ PASSING = TrialFacts(
 
 
 def _failed(code: str) -> Change:
-    return lambda facts: replace(facts, checks=(*facts.checks, Check("x", code, False)))
+    return lambda facts: replace(facts, checks=(*facts.checks, Proof("x", code, False)))
 
 
 def _agent(**changes: object) -> Change:
@@ -84,7 +88,7 @@ ROWS: list[tuple[int, str, Change]] = [
     (
         9,
         "invalid_evaluation.proof_missing",
-        lambda facts: replace(facts, proofs=(Check("p", "invalid_evaluation.proof_missing", False),)),
+        lambda facts: replace(facts, proofs=(Proof("p", "invalid_evaluation.proof_missing", False),)),
     ),
     (10, "worker_runtime.verifier_transfer", _verifier(bad_transfers=("verifier_logs: refused",))),
     (10, "grading.verifier_not_run", _verifier(ended=False)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from evidence.register.auditing import Difference, audit
+from evidence.register.auditing import AuditDifference, audit
 from runs.engine.assets import load_assets
 from runs.engine.grading import replay as replaying
 from runs.engine.grading.replay import Replay, ReplayImpossible, replay_verifier
@@ -82,7 +82,7 @@ def test_a_replay_agrees_only_with_the_same_reward_and_exit_0(replay: Replay, ag
 @pytest.mark.django_db
 def test_a_replay_that_differs_is_a_difference_of_the_audit(tmp_path: Path) -> None:
     run, _ = run_of(passing_run(1), tmp_path)
-    found = Difference("replay_differs", "trial 1", "reward 1", "reward 0, exit code 0")
+    found = AuditDifference("replay_differs", "trial 1", "reward 1", "reward 0, exit code 0")
     assert found in audit(run, replay=lambda _run, _folder: [found]).differences
 
 

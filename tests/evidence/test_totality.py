@@ -9,14 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchsite.lib.canonical import canonical_bytes
-from evidence.reading.checks import Check
+from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import ROWS, classify_trial
 from evidence.trial.document import trial_document
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
-from runs.outcomes.codes import CODES, Bucket, FailureClass
+from runs.outcomes.buckets import Bucket
+from runs.outcomes.codes import CODES, FailureClass
 from tests.evidence.folders import passing_run
 
 # How many times the usual number of examples: 20 gives the 20,000 of the acceptance.
@@ -24,7 +25,7 @@ SCALE = int(os.environ.get("BENCHSITE_EXAMPLES_SCALE", "1"))
 
 codes = st.sampled_from(sorted(CODES))
 troubles = st.sampled_from([name for name, code in CODES.items() if code.bucket is Bucket.ERROR])
-checks = st.builds(Check, st.just("check"), codes, st.booleans())
+checks = st.builds(Proof, st.just("check"), codes, st.booleans())
 failures = st.builds(
     EndpointFailure,
     st.sampled_from([c for c in CODES if c.startswith("routing.")]),
@@ -38,7 +39,7 @@ facts = st.builds(
     task=st.text(max_size=5),
     checks=st.lists(checks, max_size=3).map(tuple),
     proofs=st.lists(
-        st.builds(Check, st.just("p"), st.just("invalid_evaluation.proof_missing"), st.booleans()), max_size=2
+        st.builds(Proof, st.just("p"), st.just("invalid_evaluation.proof_missing"), st.booleans()), max_size=2
     ).map(tuple),
     started=st.booleans(),
     cancel=timings,

@@ -8,7 +8,7 @@ import pytest
 
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
-from runs.outcomes.codes import Bucket
+from runs.outcomes.buckets import Bucket
 from tests.evidence.folders import RunCase, load_run, passing_run, sha256
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"

@@ -12,11 +12,12 @@ from benchsite.lib.canonical import canonical_bytes
 from evidence.suite.document import PROMOTION, suite_document
 from evidence.suite.provenance import provenance_document
 from evidence.suite.run_facts import read_run
-from evidence.suite.verdict import OUR_SIDE, Verdict, suite_verdict
+from evidence.suite.verdict import OUR_SIDE, suite_verdict
 from evidence.trial.classify import Classification, classify_trial
 from evidence.trial.document import trial_document
 from evidence.trial.facts import TrialFacts
-from runs.outcomes.codes import CODES, Bucket, FailureClass
+from runs.outcomes.buckets import Bucket, Verdict
+from runs.outcomes.codes import CODES, FailureClass
 from tests.evidence.folders import passing_run
 from tests.evidence.variants import cancel, cancelled_in_agent, interrupted_in_agent, reward
 

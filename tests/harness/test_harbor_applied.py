@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evidence.harbor.applied import Difference, config_differences, lock_differences, mask, trial_lock_differences
+from evidence.harbor.applied import ConfigDifference, config_differences, lock_differences, mask, trial_lock_differences
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "harbor-0.22.0"
 
@@ -20,11 +20,11 @@ def document(name: str) -> Any:
 ASKED = document("asked.json")
 
 
-def of_config(found: Any, asked: Any = ASKED) -> list[Difference]:
+def of_config(found: Any, asked: Any = ASKED) -> list[ConfigDifference]:
     return config_differences(asked, found)
 
 
-def of_lock(found: Any, asked: Any = ASKED) -> list[Difference]:
+def of_lock(found: Any, asked: Any = ASKED) -> list[ConfigDifference]:
     return lock_differences(asked, found, harbor_version="0.22.0")
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from runs.harness import packing
 from runs.harness.commands import Purpose
-from runs.harness.downloads import AGENT_LOGS, Fetched, Outcome
+from runs.harness.downloads import AGENT_LOGS, DownloadState, Fetched
 from runs.harness.execs import Command
 from runs.harness.failures import ExecTimedOut, ProviderError
 from runs.harness.session import Finished
 from runs.harness.transfer import Limits
-from runs.ownership import Stage
+from runs.ownership import ResourceStage
 from tests.harness.real_parts import Bench, OpenSession
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -69,7 +69,7 @@ def test_links_devices_and_fifos_are_refused_by_name_and_the_plain_files_are_kep
         return await part.bring(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
-    assert fetched.outcome is Outcome.REFUSED
+    assert fetched.outcome is DownloadState.REFUSED
     refused = {refusal.path: refusal.code for refusal in fetched.refusals}
     # The engine gives no right to make devices, so there is none to refuse.
     assert refused == {
@@ -92,27 +92,31 @@ def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench
         return await part.bring(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
-    assert (fetched.outcome, fetched.code) == (Outcome.REFUSED, "transfer.socket")
+    assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "transfer.socket")
 
 
 @pytest.mark.parametrize(
     ("line", "outcome", "code"),
     [
-        pytest.param("true", Outcome.SOURCE_ABSENT, None, id="never made"),
-        pytest.param("touch /app/result", Outcome.SOURCE_ABSENT, None, id="a file where its folder should be"),
-        pytest.param("ln -s /etc /app/result", Outcome.SOURCE_ABSENT, None, id="its folder is a link"),
+        pytest.param("true", DownloadState.SOURCE_ABSENT, None, id="never made"),
+        pytest.param("touch /app/result", DownloadState.SOURCE_ABSENT, None, id="a file where its folder should be"),
+        pytest.param("ln -s /etc /app/result", DownloadState.SOURCE_ABSENT, None, id="its folder is a link"),
         pytest.param(
             "mkdir /app/result; ln -s /etc/passwd /app/result/out",
-            Outcome.REFUSED,
+            DownloadState.REFUSED,
             "transfer.link",
             id="a link",
         ),
-        pytest.param("ln -s /app/result /app/result", Outcome.REFUSED, "transfer.link", id="a link to itself above it"),
-        pytest.param("mkdir -p /app/result; mkfifo /app/result/out", Outcome.REFUSED, "transfer.fifo", id="a fifo"),
+        pytest.param(
+            "ln -s /app/result /app/result", DownloadState.REFUSED, "transfer.link", id="a link to itself above it"
+        ),
+        pytest.param(
+            "mkdir -p /app/result; mkfifo /app/result/out", DownloadState.REFUSED, "transfer.fifo", id="a fifo"
+        ),
     ],
 )
 def test_an_artifact_is_absent_or_refused_but_never_mixed_up(
-    bench: Bench, line: str, outcome: Outcome, code: str | None
+    bench: Bench, line: str, outcome: DownloadState, code: str | None
 ) -> None:
     async def scenario(part: Play) -> Fetched:
         await part.sh(line)
@@ -131,8 +135,8 @@ def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs
         return await part.bring(AGENT_LOGS), await part.bring("/app/output")
 
     logs, artifact = play(opened, scenario)
-    assert (logs.outcome, logs.code) == (Outcome.REFUSED, "transfer.too_large")
-    assert (artifact.outcome, artifact.files) == (Outcome.OK, 1)
+    assert (logs.outcome, logs.code) == (DownloadState.REFUSED, "transfer.too_large")
+    assert (artifact.outcome, artifact.files) == (DownloadState.OK, 1)
     assert not (bench.trial / "kept/agent/huge").exists()
 
 
@@ -142,7 +146,7 @@ def test_too_many_files_are_refused(bench: Bench) -> None:
         return await part.bring(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
-    assert (fetched.outcome, fetched.code, fetched.cut_off) == (Outcome.REFUSED, "transfer.too_many", True)
+    assert (fetched.outcome, fetched.code, fetched.cut_off) == (DownloadState.REFUSED, "transfer.too_many", True)
 
 
 def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_is_read(bench: Bench) -> None:
@@ -154,7 +158,7 @@ def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_
         return await part.bring(AGENT_LOGS)
 
     fetched = play(opened, scenario)
-    assert (fetched.outcome, fetched.files) == (Outcome.OK, 1)
+    assert (fetched.outcome, fetched.files) == (DownloadState.OK, 1)
     assert {event["remaining"] for event in opened.seen("killed_others")} == {0}
     assert opened.seen("counters")[0]["pids_max"] > 0
     (command,) = opened.seen("exec")
@@ -169,7 +173,7 @@ def test_a_full_writable_path_is_seen_in_the_counters_and_the_logs_still_come_ou
         await part.sh("dd if=/dev/zero of=/tmp/filler bs=1M; true")
         return await part.bring(AGENT_LOGS)
 
-    assert play(opened, scenario).outcome is Outcome.OK
+    assert play(opened, scenario).outcome is DownloadState.OK
     space = opened.seen("counters")[0]["tmpfs"]["/app"]
     assert space["used"] == space["size"]
 
@@ -179,7 +183,7 @@ def test_memory_beyond_the_limit_is_counted_and_the_holder_survives(bench: Bench
 
     async def scenario(part: Play) -> Finished:
         ended = await part.sh("python3 -c 'x = bytearray(400_000_000)'; echo $? > /logs/agent/code")
-        assert (await part.bring(AGENT_LOGS)).outcome is Outcome.OK
+        assert (await part.bring(AGENT_LOGS)).outcome is DownloadState.OK
         return ended
 
     assert play(opened, scenario).exit_code == 0
@@ -201,7 +205,7 @@ def test_a_process_left_behind_cannot_change_the_trajectory_while_it_is_read(ben
     fetched = play(opened, scenario)
     (killed,) = opened.seen("killed_others")
     assert all(killed["seq"] < transfer["seq"] for transfer in opened.seen("transfer"))
-    assert (fetched.outcome, killed["remaining"]) == (Outcome.OK, 0)
+    assert (fetched.outcome, killed["remaining"]) == (DownloadState.OK, 0)
 
 
 def test_an_orphan_that_holds_the_commands_output_open_does_not_hold_the_trial(bench: Bench) -> None:
@@ -293,7 +297,7 @@ def test_a_container_shows_the_limits_that_the_engine_gave_and_is_gone_at_the_en
     assert seen["image_id"] == bench.parts.verifier
     assert [event["outcome"] for event in opened.seen("removed")] == ["removed"]
     (resource,) = bench.journal.read().resources
-    assert (resource.stage, resource.resource_id) == (Stage.REMOVED, seen["container_id"])
+    assert (resource.stage, resource.resource_id) == (ResourceStage.REMOVED, seen["container_id"])
 
 
 def test_the_agents_version_is_read_from_the_installed_package_before_it_runs(bench: Bench) -> None:

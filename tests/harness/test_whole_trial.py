@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evidence.harbor.applied import config_differences, lock_differences, trial_lock_differences
-from runs.ownership import Role, Stage
+from runs.ownership import ResourceStage, Role
 from tests.harness.real_parts import Bench
 from tests.harness.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of
 
@@ -34,7 +34,7 @@ def wait_until(holds: Callable[[], object], limit_s: float = 120.0) -> None:
 
 def works(bench: Bench, command: str) -> bool:
     """Whether the agent carries this command out, and the verifier's container stands ready beside it."""
-    started = {r.intent.role: r.resource_id for r in bench.journal.read().resources if r.stage is Stage.STARTED}
+    started = {r.intent.role: r.resource_id for r in bench.journal.read().resources if r.stage is ResourceStage.STARTED}
     agent = started.get(Role.AGENT)
     running = bench.running_in(agent) if agent is not None and Role.VERIFIER in started else []
     return any(line.endswith(command) for line in running)
@@ -146,7 +146,7 @@ def test_a_terminated_trial_saves_its_logs_and_removes_its_container_at_once(ben
     assert {event["outcome"] for event in ended.of("removed")} == {"removed"}
     assert [event["role"] for event in ended.of("opened")] == ["agent"]
     of_trial = [r for r in bench.journal.read().resources if r.intent.trial == 1]
-    assert {r.stage for r in of_trial} == {Stage.REMOVED}
+    assert {r.stage for r in of_trial} == {ResourceStage.REMOVED}
     assert {r.intent.role for r in of_trial} == {Role.AGENT, Role.VERIFIER}
     assert (ended.directory / "kept/agent").is_dir()
     assert ended.result["exception_info"]["exception_type"] == "CancelledError"

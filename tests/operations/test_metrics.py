@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchsite import metrics
 from evidence.models import Artifact
 from evidence.register import store
-from runs.models import Bucket, Cleanup, Run, RunState, Stage, StageMark, Verdict
+from runs.models import Cleanup, Run, RunState, Stage, StageMark
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row, worker_row
 

@@ -29,8 +29,8 @@ from runs.ownership import (
     JournalFull,
     Outcome,
     ProcessIdentity,
+    ResourceStage,
     Role,
-    Stage,
     process_identity,
 )
 from runs.ownership.document import MAX_TEXT, JournalDocument
@@ -97,12 +97,12 @@ class TestIntents:
             "benchsite.nonce": intent.nonce,
             "benchsite.role": "agent",
         }
-        assert journal.read().resource(intent.nonce).stage is Stage.INTENDED
+        assert journal.read().resource(intent.nonce).stage is ResourceStage.INTENDED
 
     def test_a_created_resource_has_its_exact_id(self, journal: Journal) -> None:
         nonce = created(journal)
         resource = journal.read().resource(nonce)
-        assert resource.stage is Stage.CREATED
+        assert resource.stage is ResourceStage.CREATED
         assert resource.resource_id is not None and len(resource.resource_id) == 64
 
     @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ class TestIntents:
         with pytest.raises(JournalError) as raised, journal.creating(intent) as slot:
             slot.persist(bad)
         assert raised.value.code == "id_not_full"
-        assert journal.read().resource(intent.nonce).stage is Stage.UNKNOWN
+        assert journal.read().resource(intent.nonce).stage is ResourceStage.UNKNOWN
 
     def test_an_intent_is_used_once(self, journal: Journal) -> None:
         intent = journal.intend(Role.AGENT)
@@ -129,13 +129,13 @@ class TestIntents:
         intent = journal.intend(Role.AGENT)
         with pytest.raises(TimeoutError), journal.creating(intent):
             raise TimeoutError
-        assert journal.read().resource(intent.nonce).stage is Stage.UNKNOWN
+        assert journal.read().resource(intent.nonce).stage is ResourceStage.UNKNOWN
 
     def test_a_block_that_was_refused_leaves_its_intent_failed(self, journal: Journal) -> None:
         intent = journal.intend(Role.AGENT)
         with journal.creating(intent) as slot:
             slot.refuse("no such image")
-        assert journal.read().resource(intent.nonce).stage is Stage.FAILED
+        assert journal.read().resource(intent.nonce).stage is ResourceStage.FAILED
 
     def test_one_id_never_stands_for_two_resources(self, journal: Journal) -> None:
         nonce = created(journal)
@@ -179,7 +179,7 @@ class TestFence:
         journal.fence("cancelled")
         with pytest.raises(Fenced), journal.creating(intent):
             pass
-        assert journal.read().resource(intent.nonce).stage is Stage.FAILED
+        assert journal.read().resource(intent.nonce).stage is ResourceStage.FAILED
 
     def test_the_first_reason_stays(self, journal: Journal) -> None:
         journal.fence("cancelled")
@@ -191,10 +191,10 @@ class TestFence:
         nonce, late = journal.intend(Role.AGENT).nonce, new_id()
         journal.fence("cancelled")
         journal.adopt(nonce, late)
-        journal.mark(nonce, Stage.STOPPED)
+        journal.mark(nonce, ResourceStage.STOPPED)
         journal.record_outcome(nonce, Outcome.REMOVED)
         resource = journal.read().resource(nonce)
-        assert (resource.resource_id, resource.stage, resource.attempts) == (late, Stage.REMOVED, 1)
+        assert (resource.resource_id, resource.stage, resource.attempts) == (late, ResourceStage.REMOVED, 1)
 
     def test_a_fence_waits_for_a_create_and_then_holds(self, journal: Journal) -> None:
         intent = journal.intend(Role.AGENT)
@@ -212,9 +212,9 @@ class TestOutcomes:
         nonce = created(journal)
         journal.record_outcome(nonce, Outcome.REMOVED)
         journal.record_outcome(nonce, Outcome.UNKNOWN, "a slower observer")
-        journal.mark(nonce, Stage.STARTED)
+        journal.mark(nonce, ResourceStage.STARTED)
         resource = journal.read().resource(nonce)
-        assert (resource.outcome, resource.stage, resource.attempts) == (Outcome.REMOVED, Stage.REMOVED, 2)
+        assert (resource.outcome, resource.stage, resource.attempts) == (Outcome.REMOVED, ResourceStage.REMOVED, 2)
 
     def test_an_intent_that_was_not_found_settles_only_after_a_later_look(
         self, journal: Journal, engine: FakeEngine

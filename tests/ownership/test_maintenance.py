@@ -6,7 +6,7 @@ import pytest
 
 from runs.containers import Engine, EngineError, create_owned
 from runs.engine.host.maintenance import maintenance, tidy
-from runs.ownership import JournalBusy, JournalCorrupt, Role, Stage
+from runs.ownership import JournalBusy, JournalCorrupt, ResourceStage, Role
 
 from .conftest import agent_request
 from .fake_engine import FakeEngine
@@ -32,7 +32,7 @@ def test_a_container_of_one_that_died_goes_before_the_next_use(engine: FakeEngin
     assert left in engine.resources
     with maintenance(tmp_path / "w1", "w1", lambda: engine) as journal:
         assert engine.resources == {}
-        assert [r.stage for r in journal.read().resources] == [Stage.REMOVED]
+        assert [r.stage for r in journal.read().resources] == [ResourceStage.REMOVED]
 
 
 def test_tidying_removes_what_nobody_uses(engine: FakeEngine, tmp_path: Path) -> None:

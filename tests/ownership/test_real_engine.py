@@ -30,7 +30,7 @@ from runs.containers import (
     still_present,
 )
 from runs.engine.ending.cleanup import clean_up
-from runs.ownership import Fenced, Journal, Outcome, Role, Stage
+from runs.ownership import Fenced, Journal, Outcome, ResourceStage, Role
 
 from .conftest import agent_request
 
@@ -129,7 +129,7 @@ class TestHardening:
         with pytest.raises(EngineError) as raised:
             create_owned(api, owned_journal, {}, agent_request("sha256:" + "0" * 64))
         assert raised.value.code == "engine_absent"
-        assert [r.stage for r in owned_journal.read().resources] == [Stage.FAILED]
+        assert [r.stage for r in owned_journal.read().resources] == [ResourceStage.FAILED]
 
 
 class TestNetworks:

@@ -19,7 +19,7 @@ from runs.containers import (
     start_owned,
     still_present,
 )
-from runs.ownership import Fenced, Journal, Outcome, Role, Stage
+from runs.ownership import Fenced, Journal, Outcome, ResourceStage, Role
 
 from .conftest import agent_request
 from .fake_engine import FakeEngine, Fault
@@ -43,9 +43,9 @@ class TestCreating:
         self, engine: FakeEngine, journal: Journal
     ) -> None:
         owned = made(engine, journal)
-        assert journal.read().resource(owned.intent.nonce).stage is Stage.CREATED
+        assert journal.read().resource(owned.intent.nonce).stage is ResourceStage.CREATED
         start_owned(engine, journal, owned)
-        assert journal.read().resource(owned.intent.nonce).stage is Stage.STARTED
+        assert journal.read().resource(owned.intent.nonce).stage is ResourceStage.STARTED
         assert engine.started == [owned.id]
 
     def test_no_request_reaches_the_engine_after_the_fence(self, engine: FakeEngine, journal: Journal) -> None:
@@ -63,15 +63,15 @@ class TestCreating:
     @pytest.mark.parametrize(
         ("fault", "code", "stage"),
         [
-            (Fault.ERROR, "engine_failed", Stage.UNKNOWN),
-            (Fault.ERROR_DONE, "engine_failed", Stage.UNKNOWN),
-            (Fault.SILENT_LATE, "engine_timeout", Stage.UNKNOWN),
-            (Fault.REFUSED, "engine_unreachable", Stage.UNKNOWN),
-            (Fault.CONFLICT, "engine_conflict", Stage.UNKNOWN),
+            (Fault.ERROR, "engine_failed", ResourceStage.UNKNOWN),
+            (Fault.ERROR_DONE, "engine_failed", ResourceStage.UNKNOWN),
+            (Fault.SILENT_LATE, "engine_timeout", ResourceStage.UNKNOWN),
+            (Fault.REFUSED, "engine_unreachable", ResourceStage.UNKNOWN),
+            (Fault.CONFLICT, "engine_conflict", ResourceStage.UNKNOWN),
         ],
     )
     def test_a_create_without_an_answer_is_unknown(
-        self, engine: FakeEngine, journal: Journal, fault: Fault, code: str, stage: Stage
+        self, engine: FakeEngine, journal: Journal, fault: Fault, code: str, stage: ResourceStage
     ) -> None:
         engine.script("create", fault)
         with pytest.raises(EngineError) as raised:
@@ -187,7 +187,7 @@ class TestStrangers:
         report = settle(engine, journal)
         assert [r.outcome for r in report.left] == [Outcome.FOREIGN]
         assert ("remove", owned.id) not in engine.calls
-        assert journal.read().resource(owned.intent.nonce).stage is Stage.FOREIGN
+        assert journal.read().resource(owned.intent.nonce).stage is ResourceStage.FOREIGN
 
     @pytest.mark.parametrize("labels", [None, {}, {"benchsite.run": "r1"}])
     def test_missing_labels_are_not_ours(

@@ -8,7 +8,7 @@ from runs.containers import EngineError, create_owned
 from runs.engine.ending.cleanup import clean_up
 from runs.engine.host.maintenance import maintenance, tidy
 from runs.engine.host.same_engine import NAME, connect_same, remember_engine, require_same
-from runs.ownership import Journal, Role, Stage
+from runs.ownership import Journal, ResourceStage, Role
 
 from .conftest import agent_request
 from .fake_engine import FakeEngine
@@ -59,7 +59,7 @@ def test_a_probe_that_was_left_on_another_engine_is_not_forgotten(
     create_owned(engine, left, {}, agent_request(role=Role.PROBE))
     assert tidy(tmp_path, lambda: other) == ["w1: engine_changed"]
     with maintenance(tmp_path / "w1", "w1", lambda: other) as journal:
-        assert [r.stage for r in journal.read().resources] == [Stage.CREATED]
+        assert [r.stage for r in journal.read().resources] == [ResourceStage.CREATED]
     assert tidy(tmp_path, lambda: engine) == [] and engine.resources == {}
 
 

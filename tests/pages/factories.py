@@ -30,9 +30,9 @@ from runs.models import (
     StageMark,
     TaskBundle,
     Trial,
-    Verdict,
     Worker,
 )
+from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES
 from runs.services import locks, previewing, registry, reviewing
 from runs.services.previewing import Choice

@@ -13,7 +13,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from runs.models import Bucket, Cleanup, Run, RunState, Trial, Verdict, Worker
+from runs.models import Cleanup, Run, RunState, Trial, Worker
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import cleaning, lifecycle
 from runs.services.runlog import Line, append_log
 from runs.web.views.run_panels import NAMES

@@ -13,7 +13,8 @@ import pytest
 from django.conf import settings
 
 from runs.engine.ending import recovery
-from runs.models import Bucket, Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import process_identity
 from runs.services import lifecycle
 from tests.runs.rows import PASSED

@@ -8,7 +8,8 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from runs.models import Bucket, Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
+from runs.models import Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
+from runs.outcomes.buckets import Bucket
 from runs.services.lifecycle import TrialEnd
 
 HEX = "ab" * 32

@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from runs.engine import worker
 from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
-from runs.models import Bucket, Cleanup, Preview, Run, RunState, Verdict, Worker
+from runs.models import Cleanup, Preview, Run, RunState, Worker
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle, queue, runlog
 from runs.services.refusals import BadInput
 from tests.commands.calling import command

@@ -15,7 +15,8 @@ from runs.engine.ending import remains
 from runs.engine.ending.recovery import recover, retry_cleanup
 from runs.engine.ending.remains import look_for_remains
 from runs.engine.host.same_engine import remember_engine
-from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Verdict, Worker
+from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Worker
+from runs.outcomes.buckets import Verdict
 from runs.ownership import Journal, Outcome, Role
 from runs.services import lifecycle
 from runs.services.cleaning import NotDeclarable, declare_resolved, request_cleanup

@@ -5,7 +5,8 @@ from django.conf import settings
 
 from runs.engine.ending.recovery import recover
 from runs.engine.host.folder import RunFolder
-from runs.models import Cleanup, Run, RunState, Verdict
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Verdict
 from runs.ownership import Intent, Journal, Outcome, Role
 from runs.services import lifecycle
 from tests.ownership.fake_engine import FakeEngine

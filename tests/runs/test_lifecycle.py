@@ -10,18 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as HypothesisTestCase
 
-from runs.models import (
-    LEGAL_ENDINGS,
-    TERMINAL_STATES,
-    AuditEntry,
-    Bucket,
-    Cleanup,
-    OwnedResource,
-    Run,
-    RunState,
-    Stage,
-    Verdict,
-)
+from runs.models import LEGAL_ENDINGS, TERMINAL_STATES, AuditEntry, Cleanup, OwnedResource, Run, RunState, Stage
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from runs.services.lifecycle import (
     CancelOutcome,

@@ -10,7 +10,8 @@ from rq.job import Job, JobStatus
 
 from benchsite.lib import embedded_redis
 from runs import jobs
-from runs.models import AuditEntry, Bucket, Cleanup, Run, RunState, Verdict
+from runs.models import AuditEntry, Cleanup, Run, RunState
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import cleaning, lifecycle, queue
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadInput

@@ -15,17 +15,8 @@ from hypothesis import strategies as st
 
 from runs.engine.ending import recovery
 from runs.engine.ending.recovery import RecoveryBusy, lease_is_alive, recover, recover_run, retry_cleanup
-from runs.models import (
-    AuditEntry,
-    Bucket,
-    Cleanup,
-    OwnedResource,
-    Run,
-    RunState,
-    Stage,
-    Verdict,
-    Worker,
-)
+from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Stage, Worker
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, Outcome, Role, process_identity
 from runs.services import lifecycle, lost_hosts
 from tests.runs import fake_engine

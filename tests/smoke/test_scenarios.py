@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from runs.smoke.scenarios import SCENARIOS, Expected, Outcome, misses
+from runs.smoke.scenarios import SCENARIOS, Expected, ScenarioResult, misses
 
-POSITIVE = Outcome("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.0)
+POSITIVE = ScenarioResult("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.0)
 EXPECTED = Expected("passed", 3, 3)
 
 
@@ -34,7 +34,7 @@ def test_every_other_outcome_is_named(change, word):
 
 def test_classes_are_compared_in_the_order_of_the_tasks():
     expected = Expected("incomplete", 0, 0, ("authentication", "routing"))
-    seen = Outcome("incomplete", 2, 0, 0, 0, 2, 0, ("routing", "authentication"), "clean", 0, 1.0)
+    seen = ScenarioResult("incomplete", 2, 0, 0, 0, 2, 0, ("routing", "authentication"), "clean", 0, 1.0)
     assert any("classes" in sentence for sentence in misses(expected, seen))
 
 

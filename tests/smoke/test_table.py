@@ -7,13 +7,13 @@ from rich.console import Console
 
 from runs.management.commands.smoke import HEADINGS, findings, narrow_cells
 from runs.management.tables import show_table
-from runs.smoke.scenarios import SCENARIOS, Outcome
+from runs.smoke.scenarios import SCENARIOS, ScenarioResult
 
 
 def row(number, *, left=0, found=()):
     scenario = SCENARIOS[number]
     wanted = scenario.expected
-    seen = Outcome(
+    seen = ScenarioResult(
         wanted.verdict, 3, wanted.evaluated, wanted.passed, 0, 0, 0, wanted.classes, "clean", left, 100.4
     )  # fmt: skip
     return scenario, SimpleNamespace(key="0f3a9c21" * 4), seen, list(found)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.words import counted
-from evidence.register.auditing import Difference, NoRoom, audit
+from evidence.register.auditing import AuditDifference, NoRoom, audit
 from evidence.register.store import StorageFails
 from runs.management.heartbeat import heartbeat
 from runs.management.output import Exit, SiteCommand, run_by_key
@@ -64,13 +64,13 @@ class Command(SiteCommand):
         )
         return Exit.DONE if report.clean else Exit.ERROR
 
-    def _replay(self, run: Run, folder: Path) -> Iterator[Difference]:
+    def _replay(self, run: Run, folder: Path) -> Iterator[AuditDifference]:
         from runs.engine.grading.replay import ReplayImpossible, replay_verifier  # only workers import the engine
 
         try:
             replays = replay_verifier(run, folder)
         except ReplayImpossible as error:
-            yield Difference("replay_impossible", "every trial", "graded again", error.code)
+            yield AuditDifference("replay_impossible", "every trial", "graded again", error.code)
             self.output.line(error.sentence)
             return
         for replay in replays:
@@ -78,4 +78,4 @@ class Command(SiteCommand):
             self.output.line(f"{where} graded again: {replay.reason or replay.found}")
             if not replay.agrees:
                 found = replay.reason or f"reward {replay.found}, exit code {replay.exit_code}"
-                yield Difference("replay_differs", where, f"reward {replay.expected}", found)
+                yield AuditDifference("replay_differs", where, f"reward {replay.expected}", found)

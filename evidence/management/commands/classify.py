@@ -8,10 +8,10 @@ from django.core.management.base import CommandParser
 
 from evidence.suite.judgement import RunJudgement, judge
 from evidence.suite.run_facts import RunFacts, read_run
-from evidence.suite.verdict import Verdict
 from evidence.trial.document import trial_document
 from runs.management.output import Exit, SiteCommand
 from runs.management.run_words import coverage
+from runs.outcomes.buckets import Verdict
 from runs.services.refusals import BadInput
 
 SCHEMA = "benchsite.classification/v1"

@@ -6,7 +6,7 @@ from runs.engine.assets.adapter import adapter_hashes, adapter_sha256
 from runs.engine.assets.errors import Problem
 from runs.engine.assets.harness import HarnessEnvironment, requirements_sha256
 from runs.engine.assets.interpreters import executable_sha256
-from runs.engine.assets.tree import Difference, differences, tree_manifest, tree_sha256
+from runs.engine.assets.tree import TreeDifference, differences, tree_manifest, tree_sha256
 
 _REMEDY = "Delete the folder {folder} in the assets' harness folder and run: manage.py prepare"
 # More than this is said as a number.
@@ -80,7 +80,7 @@ def _named(harness: HarnessEnvironment, found: str) -> list[Problem]:
     return problems
 
 
-def _problem(change: Difference, remedy: str) -> Problem:
+def _problem(change: TreeDifference, remedy: str) -> Problem:
     sentence = f"In the harness environment {change.path} {_WORDS[change.change]}. {remedy}"
     return Problem(f"harness.{_kind(PurePosixPath(change.path))}_tampered", sentence, change.path)
 

@@ -22,7 +22,7 @@ Change = Literal["added", "removed", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TreeDifference:
     """`path` is relative to the folder, with `/` between its parts."""
 
     path: str
@@ -45,17 +45,17 @@ def tree_sha256(manifest: str) -> str:
     return hashlib.sha256(manifest.encode("ascii")).hexdigest()
 
 
-def differences(locked: str, found: str) -> list[Difference]:
+def differences(locked: str, found: str) -> list[TreeDifference]:
     """What changed between two manifests, by path."""
     before, after = _by_path(locked), _by_path(found)
-    changes: list[Difference] = []
+    changes: list[TreeDifference] = []
     for path in sorted(before.keys() | after.keys()):
         if path not in after:
-            changes.append(Difference(path, "removed"))
+            changes.append(TreeDifference(path, "removed"))
         elif path not in before:
-            changes.append(Difference(path, "added"))
+            changes.append(TreeDifference(path, "added"))
         elif before[path] != after[path]:
-            changes.append(Difference(path, "changed"))
+            changes.append(TreeDifference(path, "changed"))
     return changes
 
 

@@ -26,7 +26,8 @@ from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import FactsDamaged, RunFolder, now
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
-from runs.models import Bucket, Cleanup, Run, RunState, Stage, Verdict
+from runs.models import Cleanup, Run, RunState, Stage
+from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalError
 from runs.services import lifecycle, runlog
 from runs.services.lifecycle import Failure

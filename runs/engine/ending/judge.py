@@ -8,7 +8,8 @@ from typing import Protocol
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from runs.models import Cleanup, Run, Verdict
+from runs.models import Cleanup, Run
+from runs.outcomes.buckets import Verdict
 from runs.services.lifecycle import Failure
 
 

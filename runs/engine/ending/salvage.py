@@ -11,7 +11,7 @@ import docker
 
 from runs.containers import EngineError, engine_call
 from runs.engine.host.folder import RunFolder
-from runs.ownership import Journal, Resource, Role, Stage
+from runs.ownership import Journal, Resource, ResourceStage, Role
 
 BOUND_BYTES = 64 * 1024 * 1024
 LOGS = {Role.AGENT: "/logs/agent", Role.VERIFIER: "/logs/verifier"}
@@ -23,7 +23,7 @@ def salvage(api: docker.APIClient, journal: Journal, folder: RunFolder) -> list[
     """Keep the logs of every started trial container; returns the files. An engine that refuses one is passed over."""
     kept = []
     for resource in journal.read().resources:
-        if resource.intent.role in LOGS and resource.stage is Stage.STARTED and resource.intent.trial:
+        if resource.intent.role in LOGS and resource.stage is ResourceStage.STARTED and resource.intent.trial:
             path = _salvage_one(api, resource, folder.trial(resource.intent.trial))
             kept += [path] if path is not None else []
     return kept

@@ -15,7 +15,8 @@ from runs.engine.assets import AssetError, load_assets
 from runs.engine.grading.certifying import GRADE_S, MARGIN_S, ContainerGrader
 from runs.engine.host.maintenance import maintenance
 from runs.engine.preflight.run_preflight import bundle_folder
-from runs.models import EVALUATED, Run
+from runs.models import Run
+from runs.outcomes.buckets import EVALUATED
 from runs.ownership import JournalError
 
 _JOURNAL = "replay"

@@ -14,13 +14,13 @@ from runs.services import access
 from runs.services.access import Role
 from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import serve
-from runs.smoke.scenarios import SCENARIOS, Outcome, Scenario, misses
+from runs.smoke.scenarios import SCENARIOS, Scenario, ScenarioResult, misses
 
 SCHEMA = "benchsite.smoke/v1"
 STATEMENT = "A scripted smoke proves the adapter, never a model."
 HEADINGS = ("scenario", "verdict", "evaluated", "passed", "classes", "time", "held")
 
-type Row = tuple[Scenario, Run, Outcome, list[str]]
+type Row = tuple[Scenario, Run, ScenarioResult, list[str]]
 
 
 class Command(SiteCommand):
@@ -66,7 +66,7 @@ def smoke_user() -> User:
     return user
 
 
-def _cells(scenario: Scenario, _run: Run, seen: Outcome, found: list[str]) -> Sequence[str]:
+def _cells(scenario: Scenario, _run: Run, seen: ScenarioResult, found: list[str]) -> Sequence[str]:
     return (
         scenario.name,
         seen.verdict or "not recorded",
@@ -79,7 +79,7 @@ def _cells(scenario: Scenario, _run: Run, seen: Outcome, found: list[str]) -> Se
     )
 
 
-def narrow_cells(scenario: Scenario, _run: Run, seen: Outcome, found: list[str]) -> Sequence[str]:
+def narrow_cells(scenario: Scenario, _run: Run, seen: ScenarioResult, found: list[str]) -> Sequence[str]:
     """A row whose words fit beside each other in 80 columns; ``findings`` says below what it leaves out."""
     return (
         scenario.name,

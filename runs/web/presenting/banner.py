@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from benchsite.lib import words
 from runs.checks import readiness
-from runs.models.states import Cleanup, RunState, Stage, Verdict
+from runs.models.states import Cleanup, RunState, Stage
+from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES
 from runs.web.presenting import marks
 from runs.web.presenting.counts import Counts

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchsite.lib import words
-from runs.documents.specs import Difference, spec_difference
+from runs.documents.specs import SpecDifference, spec_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,5 +133,5 @@ def _named(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "tasks": tasks}
 
 
-def _change(difference: Difference) -> Change:
+def _change(difference: SpecDifference) -> Change:
     return Change(words.visible(difference.path), words.visible(difference.old), words.visible(difference.new))

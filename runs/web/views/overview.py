@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
-from runs.models import ACTIVE_STATES, GONE, BundleStatus, Cleanup, Run, RunState, TaskBundle, Verdict, Worker
+from runs.models import ACTIVE_STATES, GONE, BundleStatus, Cleanup, Run, RunState, TaskBundle, Worker
+from runs.outcomes.buckets import Verdict
 from runs.services import access
 from runs.web import charts
 from runs.web.presenting import attention, marks, models_table, run_head, specs

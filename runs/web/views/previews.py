@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchsite.lib.form_errors import FormError
-from runs.documents.specs import Difference
+from runs.documents.specs import SpecDifference
 from runs.models import Endpoint, Preview, Run
 from runs.services import access, starting
 from runs.services.previewing import make_preview
@@ -90,7 +90,7 @@ def _page(
     preview: Preview,
     *,
     refusal: Refusal | None = None,
-    differences: list[Difference] | None = None,
+    differences: list[SpecDifference] | None = None,
     missing: list[str] | None = None,
 ) -> HttpResponse:
     spec = specs.read(preview.spec)

@@ -17,19 +17,8 @@ from django.utils import timezone
 
 from benchsite.lib import words
 from benchsite.lib.windows import first_of_window
-from runs.models import (
-    ACTIVE_STATES,
-    OVER,
-    AuditEntry,
-    AuditKind,
-    Bucket,
-    LogLine,
-    Run,
-    RunState,
-    Stage,
-    StageMark,
-    Trial,
-)
+from runs.models import ACTIVE_STATES, OVER, AuditEntry, AuditKind, LogLine, Run, RunState, Stage, StageMark, Trial
+from runs.outcomes.buckets import Bucket
 from runs.services import access
 from runs.web import charts, table_rows
 from runs.web.presenting import banner as banners

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Proof:
     """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is private."""
 
     name: str
@@ -15,22 +15,22 @@ class Check:
     detail: str = ""
 
 
-def equal(name: str, code: str, expected: object, found: object) -> Check:
+def equal(name: str, code: str, expected: object, found: object) -> Proof:
     """Equal in type and value: True is not 1. The detail holds both, shortened."""
     ok = type(expected) is type(found) and expected == found
-    return Check(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
+    return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
 
 
-def same_number(name: str, code: str, expected: object, found: object) -> Check:
+def same_number(name: str, code: str, expected: object, found: object) -> Proof:
     """Equal numbers, whether written 60 or 60.0; a boolean is no number."""
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found))
     ok = numbers and expected == found
-    return Check(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
+    return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
 
 
-def one_of(name: str, code: str, allowed: Iterable[object], found: object) -> Check:
+def one_of(name: str, code: str, allowed: Iterable[object], found: object) -> Proof:
     ok = any(type(value) is type(found) and value == found for value in allowed)
-    return Check(name, code, ok, "" if ok else f"found {short(found)}")
+    return Proof(name, code, ok, "" if ok else f"found {short(found)}")
 
 
 def short(value: object, limit: int = 80) -> str:

@@ -51,7 +51,7 @@ def selects(form: forms.Form) -> list[Select]:
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     """Verdict, state, profile, endpoint, who; all optional, all combined."""
 
-    verdict = django_filters.ChoiceFilter(choices=Verdict, empty_label="any", label="Verdict")
+    verdict = django_filters.ChoiceFilter(choices=Verdict.choices(), empty_label="any", label="Verdict")
     state = django_filters.ChoiceFilter(
         choices=[("queued", "queued"), ("running", "running"), ("ended", "ended")],
         method="in_state",

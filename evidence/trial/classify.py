@@ -1,8 +1,7 @@
-"""Which one bucket does a trial belong to, and why?
+"""The one classifier of trials: an ordered table of rows (docs/evidence.md), of which the first that matches decides.
 
-The one classifier: the ordered table of design 5, first match wins. Pure and total: every TrialFacts gets exactly one
-bucket, class, code and sentence, and the row that decided is named. Caches, pages, commands and exports use this
-function and no other.
+Pure and total: every TrialFacts gets exactly one bucket, class, code and sentence, and the row that decided is named.
+Caches, pages, commands and exports use this function and no other.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,13 +10,13 @@ from dataclasses import dataclass
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import RewardState
 from evidence.trial.facts import Timing, TrialFacts
-from runs.outcomes.buckets import Bucket
-from runs.outcomes.codes import CODES, SENTENCE_FIELDS, FailureClass
+from runs.outcomes.buckets import EVALUATED, Bucket
+from runs.outcomes.codes import CODES, SENTENCE_FIELDS, STEP_OF_ROW, FailureClass, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """The judgement on one trial. `row` is the row of design 5 that decided; `detail` is private."""
+    """The judgement on one trial. `row` is the row of the table that decided, 1 to 12; `detail` is private."""
 
     bucket: Bucket
     klass: FailureClass
@@ -31,7 +30,12 @@ class Classification:
 
     @property
     def evaluated(self) -> bool:
-        return self.bucket in (Bucket.PASSED, Bucket.FAILED)
+        return self.bucket in EVALUATED
+
+    @property
+    def step(self) -> Step:
+        """The step that decided."""
+        return STEP_OF_ROW[self.row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ def _classification(row: int, finding: Finding, facts: TrialFacts) -> Classifica
         sentence=code.sentence.format(**values),
         remedy=code.remedy,
         row=row,
-        badges=_badges(facts, evaluated=code.bucket in (Bucket.PASSED, Bucket.FAILED)),
+        badges=_badges(facts, evaluated=code.bucket in EVALUATED),
         detail=finding.detail,
     )
 

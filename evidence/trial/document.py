@@ -1,4 +1,4 @@
-"""What is one trial's normalized result? The document that pages, exports and the register keep (design 5)."""
+"""One trial's normalized result: the document that pages, exports and the register keep."""
 
 from pathlib import PurePosixPath
 from typing import Any
@@ -34,6 +34,7 @@ def trial_document(
         if result.evaluated
         else {"class": result.klass.value, "code": result.code, "sentence": result.sentence},
         "row": result.row,
+        "step": result.step.value,
         "title": result.title,
         "sentence": result.sentence,
         "badges": list(result.badges),

@@ -1,7 +1,7 @@
-"""Which codes can a trial get, and what does each say to a person?
+"""The one table of classification codes: the bucket, class, rows and sentence of each.
 
-The single table of classification codes: the classifier gives codes, pages and documentation list them.
-A sentence may hold fields in braces; only numbers and words of our own fill them, never text from a run.
+The classifier gives codes, pages and documentation list them. A sentence may hold fields in braces; only numbers and
+words of our own fill them, never text from a run.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,69 @@ class FailureClass(StrEnum):
     GRADING = "grading"
 
 
+class Step(StrEnum):
+    """What the classifier looks at, in its order; each step is one or several rows of its table."""
+
+    IDENTITY = "identity"
+    CONTROLS = "controls"
+    EXECUTION = "execution"
+    TIME_LIMITS = "time_limits"
+    ENDPOINT = "endpoint"
+    RESOURCES = "resources"
+    PROOF = "proof"
+    GRADE = "grade"
+
+
+STEP_OF_ROW = {
+    1: Step.IDENTITY,
+    2: Step.CONTROLS,
+    3: Step.EXECUTION,
+    4: Step.EXECUTION,
+    5: Step.EXECUTION,
+    6: Step.TIME_LIMITS,
+    7: Step.ENDPOINT,
+    8: Step.RESOURCES,
+    9: Step.PROOF,
+    10: Step.GRADE,
+    11: Step.GRADE,
+    12: Step.GRADE,
+}
+
+# The classifier's rows that give the codes of a class, and of the codes that other rows give.
+_ROWS_OF_CLASS = {
+    FailureClass.NONE: (12,),
+    FailureClass.INTEGRITY: (1,),
+    FailureClass.INVALID_EVALUATION: (2,),
+    FailureClass.CANCELLED: (3,),
+    FailureClass.WORKER_RUNTIME: (5,),
+    FailureClass.HARNESS: (5,),
+    FailureClass.INCOMPLETE: (6,),
+    FailureClass.AUTHENTICATION: (7,),
+    FailureClass.ROUTING: (7,),
+    FailureClass.SERVING_RUNTIME: (7,),
+    FailureClass.RESOURCE_EXHAUSTION: (8,),
+    FailureClass.GRADING: (10,),
+}
+_ROWS_OF_CODE = {
+    "integrity.times_inverted": (1, 9),
+    "integrity.artifact_hash": (1, 9),
+    "integrity.verifier_input": (1, 9),
+    "integrity.run_refused": (5,),
+    "integrity.reward_both_files": (11,),
+    "integrity.reward_duplicate_key": (11,),
+    "invalid_evaluation.agent_version": (9,),
+    "invalid_evaluation.no_agent_end": (9,),
+    "invalid_evaluation.no_completion": (9,),
+    "invalid_evaluation.proof_missing": (9,),
+    "invalid_evaluation.not_verified_separately": (9,),
+    "worker_runtime.interrupted": (4,),
+    "worker_runtime.host_lost": (4,),
+    "worker_runtime.process_lost": (4,),
+    "worker_runtime.not_started": (4,),
+    "worker_runtime.verifier_transfer": (10,),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
     """One stable code: its bucket and class, and what happened, what it means, what to do."""
@@ -37,6 +100,11 @@ class Code:
     title: str
     sentence: str
     remedy: str = ""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows of the classifier that give this code, 1 to 12; of a result that does not say, the first."""
+        return _ROWS_OF_CODE.get(self.name, _ROWS_OF_CLASS[self.klass])
 
 
 SENTENCE_FIELDS = ("exit_code", "status", "limit_s")

@@ -19,7 +19,9 @@ def code_of(variant: Variant, where: Path, make: Callable[[], RunCase]) -> str:
     run = make()
     variant.change(run)
     facts = read_run(run.write(where / "run"))
-    return classify_trial(facts.trials[0]).code
+    result = classify_trial(facts.trials[0])
+    assert result.row in CODES[result.code].rows
+    return result.code
 
 
 @pytest.mark.parametrize("variant", WRONG, ids=lambda variant: variant.id)

@@ -10,26 +10,12 @@ from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.trial.classify import classify_trial
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
-from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
+from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble
 from runs.outcomes.buckets import Bucket
-from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, FailureClass
+from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, STEP_OF_ROW, FailureClass
+from tests.evidence.trial_facts import PASSING, PLACES, facts_of
 
 type Change = Callable[[TrialFacts], TrialFacts]
-
-PASSING = TrialFacts(
-    trial=1,
-    task="task-1",
-    checks=(
-        Proof("a", "integrity.spec_mismatch", True),
-        Proof("b", "invalid_evaluation.install_only", True),
-    ),
-    proofs=(Proof("c", "invalid_evaluation.proof_missing", True),),
-    endpoint=EndpointFacts(completions=3),
-    agent=AgentFacts(ended=True, exit_code=0),
-    resources=Resources(available=True),
-    verifier=VerifierFacts(ended=True, exit_code=0, terminal=True),
-    reward=Reward(RewardState.ONE),
-)
 
 
 def _failed(code: str) -> Change:
@@ -95,6 +81,12 @@ ROWS: list[tuple[int, str, Change]] = [
     (10, "grading.verifier_exit", _verifier(exit_code=3)),
     (11, "integrity.reward_both_files", _reward(RewardState.BOTH_FILES)),
 ]
+
+
+@pytest.mark.parametrize(("code", "row"), PLACES)
+def test_every_code_is_given_by_each_of_its_rows(code: str, row: int) -> None:
+    result = classify_trial(facts_of(code, row))
+    assert (result.code, result.row, result.step) == (code, row, STEP_OF_ROW[row])
 
 
 def test_the_base_passes_in_row_12() -> None:

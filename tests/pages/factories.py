@@ -33,7 +33,7 @@ from runs.models import (
     Worker,
 )
 from runs.outcomes.buckets import Verdict
-from runs.outcomes.codes import CODES
+from runs.outcomes.codes import CODES, STEP_OF_ROW
 from runs.services import locks, previewing, registry, reviewing
 from runs.services.previewing import Choice
 from tests.pages.evidence_files import keep
@@ -414,6 +414,8 @@ def _result(plan: TrialPlan) -> str:
         {
             "schema": "benchsite.trial-result/v1",
             "bucket": plan.bucket,
+            "row": code.rows[0],
+            "step": STEP_OF_ROW[code.rows[0]],
             "sentence": code.sentence.format_map(numbers),
             "usage": {"requests_answered": plan.steps, "requests_failed": 0},
             "counters": {"available": True, "oom_kills": 0, "pids_limit_hits": 0, "tmpfs_full": False},

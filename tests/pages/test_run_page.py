@@ -341,7 +341,7 @@ def test_a_trial_that_never_started_claims_nothing_about_what_was_never_done(sit
     run = make_run(site, "broken")
     Trial.objects.filter(run=run).update(started_at=None)
     text = unescape(plain(browse("viewer").get(f"/runs/{run.key}/trials/1/").content.decode()))
-    assert text.count("not judged: the trial never started") == 6
+    assert text.count("not judged: the trial never started") == 7
     assert "graded before" not in text and "were not readable" not in text
 
 

@@ -1,11 +1,11 @@
-"""What does one trial amount to, what proves it, and where did its time go? Pure over rows."""
+"""One trial's page: its result, the steps of its classification, its stages and its limits. Pure over rows."""
 
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
-from runs.outcomes.codes import BADGES, CODES
+from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
 from runs.web.presenting import marks, specs, trials
 from runs.web.presenting.trials import Stretch
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """One step of the classifier's order: held, the one that decided, or not judged any more."""
+class StepRow:
+    """One step of the classifier: held, the one that decided, or not judged."""
 
     icon: str
     tone: str
@@ -56,7 +56,7 @@ class TrialPage:
     sentence: str
     remedy: str
     badges: list[str]
-    proofs: list[Proof]
+    steps: list[StepRow]
     stages: list[StageRow]
     stretches: list[Stretch]
     limit_line: tuple[float, str] | None
@@ -67,36 +67,18 @@ class TrialPage:
     aloud: str
 
 
-_IN_TIME = "graded before every deadline"
-# The classifier's order (design 5) in the words of a page: title, and which classes or codes break it.
-_STEPS: list[tuple[str, str, tuple[str, ...]]] = [
-    ("Identity and hashes", "task, images, ids and records agree", ("integrity",)),
-    (
-        "Confirmed controls",
-        "Harbor ran what the spec says",
-        (
-            "invalid_evaluation.install_only",
-            "invalid_evaluation.verification_disabled",
-            "invalid_evaluation.shared_verifier",
-            "invalid_evaluation.other_agent",
-            "invalid_evaluation.other_controls",
-        ),
-    ),
-    ("Carried out", "worker, engine and harness stayed", ("cancelled", "worker_runtime", "harness")),
-    ("Within its time", _IN_TIME, ("incomplete",)),
-    (
-        "Model answered",
-        "the ledger holds well-formed answers",
-        ("authentication", "routing", "serving_runtime"),
-    ),
-    (
-        "Agent ended",
-        "seen to start and end, within its resources",
-        ("resource_exhaustion", "invalid_evaluation"),
-    ),
-    ("Graded 0 or 1", "by a separate verifier that ended well", ("grading",)),
-]
-_LAST_STEP_CODES = ("worker_runtime.verifier_transfer", "integrity.reward")
+# The classifier's steps in the words of a page: title, what a graded trial proved, what is known when a later step
+# decided. The last holds of trials that were stopped early too, so it claims no more than that nothing was found.
+_STEPS: dict[Step, tuple[str, str, str]] = {
+    Step.IDENTITY: ("Identity and hashes", "task, images, ids and records agree", "no difference was found"),
+    Step.CONTROLS: ("Confirmed controls", "Harbor ran what the spec says", "no record shows other controls"),
+    Step.EXECUTION: ("Carried out", "worker, engine and harness stayed", "no failure of worker, engine or harness"),
+    Step.TIME_LIMITS: ("Within its time", "graded before every deadline", "no deadline came first"),
+    Step.ENDPOINT: ("Model answered", "the ledger holds well-formed answers", "no failure of the endpoint decided"),
+    Step.RESOURCES: ("Within its resources", "no limit ended the agent", "no limit ended the agent"),
+    Step.PROOF: ("Proof of execution", "agent and grading are on record, whole", "every part of it is on record"),
+    Step.GRADE: ("Graded 0 or 1", "by a separate verifier that ended well", ""),
+}
 
 
 def trial_page(trial: "Trial", run: "Run") -> TrialPage:
@@ -117,7 +99,7 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
         sentence=_sentence(trial, run, document),
         remedy=known.remedy if known and trial.bucket == "error" else "",
         badges=[BADGES.get(badge, str(badge)) for badge in trial.badges],
-        proofs=proofs(trial, document),
+        steps=_steps(trial, document),
         stages=rows,
         stretches=stretches,
         limit_line=_limit_line(trial, spec, stages),
@@ -130,53 +112,57 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
 
 
 def result_of(trial: "Trial") -> dict[str, Any]:
-    """The normalized result; empty when there is none yet."""
-    return specs.read(trial.result) if trial.result else {}
+    """The normalized result; empty when there is none of this bucket: not yet, or the trial was closed unjudged."""
+    document = specs.read(trial.result) if trial.result else {}
+    return document if document.get("bucket") == trial.bucket else {}
 
 
-def proofs(trial: "Trial", document: dict[str, Any]) -> list[Proof]:
-    """The classifier's steps in order. The first that did not hold decided; later ones were not judged."""
+def _steps(trial: "Trial", document: dict[str, Any]) -> list[StepRow]:
+    """The classifier's steps in order. The one that did not hold decided; those after it were not judged."""
     if not trial.bucket:
         return []
-    broken = _broken_step(trial)
-    usage = document.get("usage") or {}
-    answered = usage.get("requests_answered")
-    found = []
-    for index, (word, says, _codes) in enumerate(_STEPS):
-        if broken is not None and index != broken and trial.started_at is None:
-            found.append(Proof("skipped", "off", word, "not judged: the trial never started"))
-        elif broken is not None and index > broken:
-            found.append(Proof("skipped", "off", word, "not judged: an earlier step decided"))
-        elif index == broken:
+    decided, skipped = _deciding_step(trial, document), _not_judged(trial, document)
+    answered = (document.get("usage") or {}).get("requests_answered")
+    found, after = [], False
+    for step, (word, proved, nothing_found) in _STEPS.items():
+        if step is decided and not trial.evaluated:
             title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
             title += " was reached" if trial.failure_class == "incomplete" else ""
             tone = "cancelled" if trial.bucket == "cancelled" else "attention"
-            found.append(Proof(tone, f"decided {tone}", word, title))
+            found.append(StepRow(tone, f"decided {tone}", word, title))
+            after = True
+        elif skipped or after:
+            why = skipped or "an earlier step decided"
+            found.append(StepRow("skipped", "off", word, f"not judged: {why}"))
         else:
-            detail = f"{words.counted(answered, 'answer')} in the ledger" if index == 4 and answered else says
-            if detail == _IN_TIME and broken is not None:
-                detail = "no deadline came first"
-            found.append(Proof("held", "", word, detail))
+            detail = proved if trial.evaluated else nothing_found
+            if step is Step.ENDPOINT and answered:
+                detail = f"{words.counted(answered, 'answer')} in the ledger"
+            found.append(StepRow("held", "", word, detail))
     return found
 
 
-def _broken_step(trial: "Trial") -> int | None:
-    if trial.evaluated:
-        return None
-    if trial.bucket == "cancelled":
-        return 2
-    if trial.failure_code.startswith(_LAST_STEP_CODES):
-        return len(_STEPS) - 1
-    for index, (_word, _says, codes) in enumerate(_STEPS):
-        if trial.failure_code in codes or trial.failure_class in codes:
-            return index
-    return 0
+def _deciding_step(trial: "Trial", document: dict[str, Any]) -> Step | None:
+    """As the classification says; results from before it said so name the row, and of the others the code tells."""
+    if document.get("step") in list(Step):
+        return Step(document["step"])
+    code = CODES.get(trial.failure_code)
+    row = document.get("row", code.rows[0] if code else None)
+    return STEP_OF_ROW.get(row) if isinstance(row, int) else None
+
+
+def _not_judged(trial: "Trial", document: dict[str, Any]) -> str:
+    """Why no step beside the deciding one was judged; empty when the steps before it were."""
+    status = document.get("execution_status")
+    if status == "not_started" or (status is None and trial.started_at is None and not trial.evaluated):
+        return "the trial never started"
+    return "" if document or trial.evaluated else "the classifier did not see this trial"
 
 
 def _sentence(trial: "Trial", run: "Run", document: dict[str, Any]) -> str:
     """The classifier's own sentence with its numbers when it is stored, else the code table's."""
     stored = document.get("sentence")
-    if isinstance(stored, str) and stored and document.get("bucket") == trial.bucket:
+    if isinstance(stored, str) and stored:
         return words.visible(stored)
     text = trials.sentence(trial, run)
     neither = " What the agent did is unknown to the suite: it counts neither as passed nor as failed."

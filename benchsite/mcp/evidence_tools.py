@@ -11,9 +11,9 @@ from benchsite.mcp.arguments import EvidenceListArguments, EvidenceReadArguments
 from evidence.models import Artifact
 from evidence.register.kinds import TITLES
 from evidence.register.streaming import artifact_for, artifacts_for, give_part
-from runs.management.output import run_by_key
 from runs.services import access
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 
 
 class BeyondEnd(BadInput):
@@ -23,7 +23,7 @@ class BeyondEnd(BadInput):
 def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
     """The register of a run: every file for operators, the public ones for viewers."""
     access.require(user, access.VIEW)
-    run = run_by_key(given.run)
+    run = find_run(given.run)
     rows = list(artifacts_for(user, run).filter(pk__gt=given.cursor).order_by("pk")[: given.limit + 1])
     files = rows[: given.limit]
     document = {

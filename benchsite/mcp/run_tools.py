@@ -16,12 +16,12 @@ from benchsite.mcp.arguments import (
     StatusArguments,
 )
 from runs.management.commands.preview import preview_json
-from runs.management.output import run_by_key
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import LogLine, Run
 from runs.services import access, lifecycle, registry, starting
 from runs.services.cleaning import request_cleanup
 from runs.services.previewing import Choice, make_preview
+from runs.services.run_lookup import find_run
 from runs.services.runlog import read_log
 
 
@@ -61,7 +61,7 @@ def status(user: User, given: StatusArguments) -> CallToolResult:
 def logs(user: User, given: LogsArguments) -> CallToolResult:
     """Lines from a cursor on; fewer than asked for when their text would be more than 64 KiB."""
     access.require(user, access.READ_PRIVATE)
-    run = run_by_key(given.run)
+    run = find_run(given.run)
     window = read_log(run, cursor=given.cursor, limit=given.limit)
     lines = _fitting(window.lines)
     document = {
@@ -76,7 +76,7 @@ def logs(user: User, given: LogsArguments) -> CallToolResult:
 
 def cancel(user: User, given: RunArguments) -> CallToolResult:
     access.require(user, access.CANCEL)
-    run = run_by_key(given.run)
+    run = find_run(given.run)
     outcome = lifecycle.request_cancel(run.pk, user=user)
     return _run(user, run.key, outcome=outcome.value)
 
@@ -84,14 +84,14 @@ def cancel(user: User, given: RunArguments) -> CallToolResult:
 def cleanup(user: User, given: RunArguments) -> CallToolResult:
     """Ask the run's worker to clean up again."""
     access.require(user, access.CLEAN)
-    run = run_by_key(given.run)
+    run = find_run(given.run)
     asked = request_cleanup(user=user, run=run)
     return _run(user, run.key, asked=asked)
 
 
 def _run(user: User, key: str, **more: object) -> CallToolResult:
     access.require(user, access.VIEW)
-    document = run_json(run_by_key(key), private=access.may(user, access.READ_PRIVATE))
+    document = run_json(find_run(key), private=access.may(user, access.READ_PRIVATE))
     return answer(RUN_SCHEMA, {**document, **more})
 
 

@@ -3,9 +3,8 @@
 import json
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -92,13 +91,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
 
 def _run(request: HttpRequest, name: str) -> Run | None:
     key = request.GET.get(name, "")
-    if not key:
-        return None
-    try:
-        pk = UUID(hex=key)
-    except ValueError:
-        raise Http404("No such run.") from None
-    return access.run_or_404(request.user, pk)
+    return access.run_or_404(request.user, key) if key else None
 
 
 def _choose(request: HttpRequest, baseline: Run | None, candidate: Run | None) -> HttpResponse:

@@ -31,7 +31,7 @@ from runs.models import Cleanup, Run
 from runs.outcomes.buckets import Verdict
 from runs.services.access import Role
 from runs.services.lifecycle import IllegalMove
-from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName, quoted
+from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted, Refusal, UnknownName
 
 CLI_USER = "cli"
 
@@ -278,18 +278,3 @@ def acting_user(name: str) -> User:
         known = User.objects.filter(is_active=True).values_list("username", flat=True)
         raise UnknownName("user", name, known, "Add one in the admin.")
     return found
-
-
-def run_by_key(key: str) -> Run:
-    """The run whose id is ``key``, or begins with it (8 hex characters or more). Raises ``BadInput``."""
-    short = key.replace("-", "").lower()
-    if not 8 <= len(short) <= 32 or set(short) - set("0123456789abcdef"):
-        sentence = f"{quoted(key)} is no run id; give at least its first 8 characters, such as 0f3a9c21."
-        raise BadInput(sentence, code="input.bad_run_id")
-    least, most = short.ljust(32, "0"), short.ljust(32, "f")
-    related = ("profile", "bundle", "endpoint", "worker")
-    found = list(Run.objects.select_related(*related).filter(pk__gte=least, pk__lte=most)[:2])
-    if len(found) != 1:
-        what = "There is no such run" if not found else "Several runs begin like this; give more characters"
-        raise BadInput(f"{what}: {key}. The newest ones: manage.py status", code="input.unknown_run")
-    return found[0]

@@ -15,6 +15,8 @@ from django.db.models import QuerySet
 from django.http import Http404
 
 from runs.models import Endpoint, Profile, Run, TaskBundle, Trial, Worker
+from runs.services.refusals import BadInput
+from runs.services.run_lookup import begins_with
 
 type AnyUser = User | AnonymousUser | AbstractBaseUser
 
@@ -31,6 +33,7 @@ VIEW_AUDIT = "runs.view_auditentry"
 RETAIN = "runs.retain_run"
 # What decides about the parts of a page that keep themselves up to date.
 SEEN_IN_PANELS = (START, CANCEL, CLEAN, READ_PRIVATE)
+MOST_LIKE = 20
 
 
 class Role(StrEnum):
@@ -128,12 +131,30 @@ def _runs() -> "QuerySet[Run]":
 
 
 def run_or_404(user: AnyUser, key: UUID | str, permission: str = VIEW) -> Run:
-    """The run ``key`` with what its page shows; 404 when unknown, 403 when the role does not allow it."""
+    """The run with what its page shows; 404 when unknown, 403 when the role does not allow it.
+
+    ``key`` as a text may be the beginning of an id; that of several runs is 404.
+    """
     require(user, permission)
+    if isinstance(key, UUID):
+        return _first_or_404(_runs().filter(pk=key).first(), "run")
+    found = _runs_like(key)
+    return _first_or_404(found[0] if len(found) == 1 else None, "run")
+
+
+def runs_like_or_404(user: AnyUser, beginning: str) -> list[Run]:
+    """The runs whose ids begin like this, newest first, ``MOST_LIKE`` at most; 404 for none, 403 as for a run."""
+    require(user, VIEW)
+    found = _runs_like(beginning)
+    _first_or_404(found[0] if found else None, "run")
+    return found
+
+
+def _runs_like(beginning: str) -> list[Run]:
     try:
-        return _runs().get(pk=_uuid_or_404(key))
-    except Run.DoesNotExist:
-        raise Http404("No such run.") from None
+        return list(begins_with(_runs(), beginning).order_by("-created_at", "-id")[:MOST_LIKE])
+    except BadInput:
+        return []
 
 
 def trial_or_404(user: AnyUser, key: UUID | str, ordinal: int, permission: str = VIEW) -> Trial:
@@ -170,12 +191,3 @@ def _first_or_404[T](found: T | None, word: str) -> T:
     if found is None:
         raise Http404(f"No such {word}.")
     return found
-
-
-def _uuid_or_404(key: UUID | str) -> UUID:
-    if isinstance(key, UUID):
-        return key
-    try:
-        return UUID(key)
-    except ValueError:
-        raise Http404("No such run.") from None

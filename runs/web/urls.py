@@ -1,8 +1,9 @@
-"""Which page of the runs app answers which address? Run keys are 32 hex characters, as in folders and labels."""
+"""Addresses of the pages of runs. Run keys are 32 hex characters, as in folders and labels."""
 
 from uuid import UUID
 
 from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
 from runs.web.views import (
     bundles,
@@ -13,6 +14,7 @@ from runs.web.views import (
     run_actions,
     run_list,
     run_page,
+    run_short,
     trial_page,
     workers,
 )
@@ -30,7 +32,14 @@ class KeyConverter:
         return value.hex if isinstance(value, UUID) else value.replace("-", "")
 
 
+class BeginningConverter(StringConverter):
+    """The beginning of a run's key as people copy it, or a whole one in another spelling; never a key as above."""
+
+    regex = "(?![0-9a-f]{32}/)[0-9a-fA-F][0-9a-fA-F-]{7,35}"
+
+
 register_converter(KeyConverter, "key")
+register_converter(BeginningConverter, "beginning")
 
 urlpatterns = [
     path("live/", overview.overview_live, name="overview_live"),
@@ -44,6 +53,8 @@ urlpatterns = [
     path("runs/<key:key>/trials/<int:ordinal>/live/", trial_page.trial_live, name="trial_live"),
     path("runs/<key:key>/cancel/", run_actions.cancel, name="run_cancel"),
     path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
+    path("runs/<beginning:beginning>/", run_short.run_short, name="run_short"),
+    path("runs/<beginning:beginning>/<path:rest>", run_short.run_short, name="run_short"),
     path("profiles/", catalogue.profiles, name="profiles"),
     path("profiles/<int:pk>/", catalogue.profile, name="profile"),
     path("bundles/", bundles.bundles, name="bundles"),

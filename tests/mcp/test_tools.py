@@ -341,7 +341,7 @@ def test_an_unexpected_failure_keeps_its_words(site: Site, monkeypatch: pytest.M
     def fail(*_: Any) -> Any:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(run_tools, "run_by_key", fail)
+    monkeypatch.setattr(run_tools, "find_run", fail)
     result = call(site.operator, "status", run="ab" * 16)
     assert result.is_error and result.structured_content["code"] == "mcp.failed"
     assert "hunter2" not in str(result) and "RuntimeError" not in str(result)
@@ -356,7 +356,7 @@ def test_a_database_that_is_away_is_a_code_and_may_come_back(
         def fail(*_: Any) -> Any:
             raise OperationalError("server closed the connection; password=hunter2")
 
-        away.setattr(evidence_tools, "run_by_key", fail)
+        away.setattr(evidence_tools, "find_run", fail)
         result = call(site.operator, "evidence_list", run="ab" * 16)
         assert result.structured_content["code"] == "database.unusable" and "hunter2" not in str(result)
     assert ok(site.operator, "evidence_list", run=run_row().key)["files"] == []

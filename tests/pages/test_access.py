@@ -138,6 +138,7 @@ def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
         *ACT,
         *OPEN_TO_ALL,
         "endpoint_test",  # test_connection.py
+        "run_short",  # test_short_ids.py
         *FOR_MACHINES,
         "logout",
         *test_previews.NAMES,

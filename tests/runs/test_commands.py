@@ -9,11 +9,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from runs.engine import worker
-from runs.management.output import Exit, Printer, exit_of, inert, run_by_key
+from runs.management.output import Exit, Printer, exit_of, inert
 from runs.models import Cleanup, Preview, Run, RunState, Worker
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle, queue, runlog
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 from tests.runs.sites import Site, ready_site, report
@@ -207,10 +208,10 @@ class TestStatus:
 
     def test_an_id_may_be_shortened_while_it_is_unique(self):
         run = run_row()
-        assert run_by_key(run.key[:8]) == run and run_by_key(str(run.pk)) == run
+        assert find_run(run.key[:8]) == run and find_run(str(run.pk)) == run
         run_row(id=run.key[:8] + ("0" * 24 if run.key[8] != "0" else "1" * 24))
         with pytest.raises(BadInput):
-            run_by_key(run.key[:8])
+            find_run(run.key[:8])
 
     def test_owned_ids_are_for_operators(self):
         run = ended(PASSED, PASSED, PASSED)

@@ -12,10 +12,11 @@ from benchsite.lib.words import counted
 from evidence.register.auditing import AuditDifference, NoRoom, audit
 from evidence.register.store import StorageFails
 from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.models import Run
 from runs.ownership.scratch import scratch
 from runs.services import access
+from runs.services.run_lookup import find_run
 
 SCHEMA = "benchsite.audit/v1"
 
@@ -31,7 +32,7 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         try:
             with heartbeat(self.output, f"auditing run {run.key}"), scratch(settings.DATA, "audit") as place:
                 report = audit(run, scratch=place, replay=self._replay if options["replay_verifier"] else None)

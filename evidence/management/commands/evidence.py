@@ -12,9 +12,10 @@ from evidence.models import Artifact
 from evidence.register.store import HashDiffers
 from evidence.register.streaming import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, give
 from runs.management.new_files import write_new
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.models import Run
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 
 SCHEMA = "benchsite.evidence/v1"
 FILE_SCHEMA = "benchsite.evidence-file/v1"
@@ -36,7 +37,7 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         _check(options)
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         if options["get"] is None:
             return self._list(user, run)
         try:

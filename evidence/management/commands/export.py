@@ -12,9 +12,10 @@ from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
 from runs.management.heartbeat import heartbeat
 from runs.management.new_files import write_new
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.models import AuditKind, Run
 from runs.services import access, audit
+from runs.services.run_lookup import find_run
 
 SCHEMA = "benchsite.export/v1"
 
@@ -29,7 +30,7 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW if options["public"] else access.READ_PRIVATE)
-        run, target = run_by_key(options["run"]), options["file"]
+        run, target = find_run(options["run"]), options["file"]
         try:
             found = export(run, secrets=known_secrets(run), public_only=options["public"])
             with heartbeat(self.output, f"writing {target}"):

@@ -6,7 +6,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from evidence.register.retention import hold, release
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
+from runs.services.run_lookup import find_run
 
 SCHEMA = "benchsite.hold/v1"
 
@@ -21,7 +22,7 @@ class Command(SiteCommand):
         what.add_argument("--release", action="store_true", help="release the hold that lies on it")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         if options["release"]:
             found = release(user=user, run=run)
             self.output.line(f"run {run.key}: {'released' if found else 'no hold lies on it'}")

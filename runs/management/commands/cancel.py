@@ -7,11 +7,12 @@ from django.core.management.base import CommandParser
 
 from runs.management.following import follow
 from runs.management.interrupts import Interrupts
-from runs.management.output import Exit, SiteCommand, exit_of, run_by_key
+from runs.management.output import Exit, SiteCommand, exit_of
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.management.telling import tell_run
 from runs.models import Run
 from runs.services import access, lifecycle
+from runs.services.run_lookup import find_run
 
 _WORDS = {
     lifecycle.CancelOutcome.CANCELLED: "was queued and is cancelled",
@@ -33,10 +34,10 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.CANCEL)
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         outcome = lifecycle.request_cancel(run.pk, user=user)
         self.output.line(f"run {run.key} {_WORDS[outcome]}")
-        run = self._ended(run, user) if options["wait"] else run_by_key(run.key)
+        run = self._ended(run, user) if options["wait"] else find_run(run.key)
         self.output.json(RUN_SCHEMA, {**run_json(run), "outcome": outcome.value})
         return exit_of(run) if options["wait"] else Exit.DONE
 

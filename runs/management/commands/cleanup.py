@@ -6,11 +6,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import Cleanup, Run
 from runs.services.cleaning import declare_resolved, request_cleanup
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 
 
 class Command(SiteCommand):
@@ -28,7 +29,7 @@ class Command(SiteCommand):
         parser.add_argument("--reason", default="", help="who looked, where, and why the program cannot find it out")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         here = run.lease_host == settings.WORKER_HOST
         if options["declare_resolved"]:
             return self._declare(user, run, options["reason"], here=here)
@@ -39,7 +40,7 @@ class Command(SiteCommand):
             from runs.engine.ending.recovery import retry_cleanup  # only workers import the engine
 
             retry_cleanup(run.key)
-        run = run_by_key(run.key)
+        run = find_run(run.key)
         self._tell(run, asked=asked, here=here)
         self.output.json(RUN_SCHEMA, run_json(run, private=True))
         return Exit.CLEANUP_FAILED if here and run.cleanup == Cleanup.FAILED else Exit.DONE
@@ -51,7 +52,7 @@ class Command(SiteCommand):
 
             look = look_for_remains
         declare_resolved(user=user, run=run, reason=reason, look=look)
-        run = run_by_key(run.key)
+        run = find_run(run.key)
         self.output.line(f"run {run.key}: declared resolved, not verified; verdict {run.verdict} unchanged")
         self.output.json(RUN_SCHEMA, run_json(run, private=True))
         return Exit.DONE

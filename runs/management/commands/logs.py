@@ -6,10 +6,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.models import LogLine, Run
 from runs.services import access
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 from runs.services.runlog import read_log
 
 MAX_LIMIT = 1000
@@ -32,7 +33,7 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)
-        run, cursor, limit = run_by_key(options["run"]), options["cursor"], options["limit"]
+        run, cursor, limit = find_run(options["run"]), options["cursor"], options["limit"]
         if cursor < 0 or not 1 <= limit <= MAX_LIMIT:
             raise BadInput(f"--cursor is 0 or more, --limit is 1 to {MAX_LIMIT}.")
         if options["follow"] and options["json"]:

@@ -5,13 +5,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand, run_by_key
+from runs.management.output import Exit, SiteCommand
 from runs.management.report_files import add_reports, check_reports
 from runs.management.run_words import count_strip, counts_aloud, run_json, state_line
 from runs.management.telling import reported, tell_run
 from runs.models import Cleanup, Run
 from runs.services import access
 from runs.services.refusals import BadInput
+from runs.services.run_lookup import find_run
 
 _MOST = 200
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")
@@ -40,7 +41,7 @@ class Command(SiteCommand):
         return self._list(options["limit"])
 
     def _one(self, user: User, options: dict[str, Any]) -> Exit:
-        run = run_by_key(options["run"])
+        run = find_run(options["run"])
         check_reports(options)
         private = access.may(user, access.READ_PRIVATE)
         self.output.line(state_line(run))

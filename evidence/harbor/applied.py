@@ -1,7 +1,7 @@
-"""Did Harbor take over what it was told? Compares its `config.json` and `lock.json` with ours (design 3.6).
+"""The differences between Harbor's configs and locks and the configuration that it was given, by their places.
 
 Harbor ignores keys that it does not know, and leaves out of `config.json` whatever equals a default; so this
-knows the defaults, and reports each difference by its place. Established against Harbor 0.22.0.
+knows the defaults. Established against Harbor 0.22.0.
 """
 
 import json
@@ -17,7 +17,7 @@ MASK_HEAD, MASK_TAIL = 4, 3
 
 @dataclass(frozen=True, slots=True)
 class ConfigDifference:
-    """One place where Harbor holds something else than it was told. `code` names what it leads to.
+    """One place where a document of Harbor holds something else than the configuration that it was given.
 
     `document` is "config", "lock", "trial_config" or "asked", `path` the place in it; the values are private JSON
     texts or "missing".
@@ -27,7 +27,6 @@ class ConfigDifference:
     path: str
     asked: str
     found: str
-    code: str = "harness.not_taken_over"
 
 
 # Harbor's defaults, which it leaves out of config.json. What is not here has no default that matters.
@@ -52,6 +51,8 @@ _RETRY_DEFAULTS: dict[str, Any] = {
     "max_retries": 0, "include_exceptions": None, "wait_multiplier": 1.0, "min_wait_sec": 1.0,
     "max_wait_sec": 60.0,
 }  # fmt: skip
+# A lock always says how often a trial may be tried again.
+_LOCKED_RETRY_DEFAULTS = {name: value for name, value in _RETRY_DEFAULTS.items() if name != "max_retries"}
 _TASK_DEFAULTS: dict[str, Any] = {
     "git_url": None, "git_commit_id": None, "name": None, "ref": None, "overwrite": False,
     "download_dir": None, "source": None,
@@ -78,17 +79,18 @@ _TRIAL_DEFAULTS: dict[str, Any] = {
 
 
 def config_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
-    """Where the job's `config.json` (`found`, parsed) is not what Harbor was told (`asked`)."""
+    """Where the job's `config.json` (`found`, parsed) is not what Harbor was given (`asked`)."""
     return list(_differences("config", "", _masked(_completed(asked)), _completed(found)))
 
 
-def told_differences(expected: Mapping[str, Any], asked: object) -> list[ConfigDifference]:
-    """Where what Harbor was told (`asked`, parsed) is not what it should be told; both may leave out defaults."""
+def given_differences(expected: Mapping[str, Any], asked: object) -> list[ConfigDifference]:
+    """Where the configuration that Harbor was given (`asked`, parsed) is not the expected one; both may leave out
+    defaults."""
     return list(_differences("asked", "", _completed(expected), _completed(asked)))
 
 
 def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
-    """Where one trial's `config.json`, or the config in its result, does not show what Harbor was told.
+    """Where one trial's `config.json`, or the config in its result, is not what Harbor was given.
 
     The names of trial and job are Harbor's own; they are compared with each other elsewhere.
     """
@@ -112,7 +114,7 @@ def trial_config_differences(asked: Mapping[str, Any], found: object) -> list[Co
 
 
 def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version: str) -> list[ConfigDifference]:
-    """Where the job's `lock.json` (`found`, parsed) does not show what Harbor was told (`asked`)."""
+    """Where the job's `lock.json` (`found`, parsed) is not what Harbor was given (`asked`)."""
     lock = _mapping(found)
     trials = lock.get("trials")
     expected = _masked(_completed(asked))
@@ -124,7 +126,7 @@ def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version:
     differences = [
         difference for path, (want, have) in top.items() for difference in _differences("lock", path, want, have)
     ]
-    retry = _without_order(_with(_RETRY_DEFAULTS, lock.get("retry")))
+    retry = _without_order(_with(_LOCKED_RETRY_DEFAULTS, lock.get("retry")))
     differences += _differences("lock", "retry", expected["retry"], retry)
     for trial in trials if isinstance(trials, list) else []:
         differences += trial_lock_differences(asked, trial)
@@ -132,7 +134,7 @@ def lock_differences(asked: Mapping[str, Any], found: object, *, harbor_version:
 
 
 def trial_lock_differences(asked: Mapping[str, Any], found: object) -> list[ConfigDifference]:
-    """Where one trial's `lock.json`, or its entry in the job's, does not show what Harbor was told."""
+    """Where one trial's `lock.json`, or its entry in the job's, is not what Harbor was given."""
     expected, lock = _masked(_completed(asked)), _mapping(found)
     want: dict[str, Any] = {
         "install_only": expected["install_only"],
@@ -207,7 +209,7 @@ def _differences(document: str, path: str, asked: object, found: object) -> Iter
     elif isinstance(asked, list) and isinstance(found, list) and len(asked) == len(found):
         for index, (want, have) in enumerate(zip(asked, found, strict=True)):
             yield from _differences(document, f"{path}[{index}]", want, have)
-    elif not _same(asked, found):
+    elif not _same(asked, found, path):
         yield ConfigDifference(document, path, _text(asked), _text(found))
 
 
@@ -218,11 +220,10 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _same(asked: object, found: object) -> bool:
-    """Equal as JSON, where 60 and 60.0 are one number to Harbor, and a boolean is no number."""
-    if isinstance(asked, bool) or isinstance(found, bool):
-        return asked is found
-    return asked == found
+def _same(asked: object, found: object, path: str) -> bool:
+    """Equal in type and value; of seconds and multipliers, which are floats to Harbor, 60 and 60.0 are one number."""
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (asked, found))
+    return asked == found and (type(asked) is type(found) or (numbers and path.endswith(("_sec", "multiplier"))))
 
 
 def _text(value: object) -> str:

@@ -1,12 +1,38 @@
-"""Do all of Harbor's files of one trial speak of one and the same trial and job? Names, ids, digests and counts."""
+"""The identity of one trial in all of Harbor's files: names, ids, digests, times and counts."""
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
+from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, equal, mapping, sequence
 
 _IDENTITY = "integrity.trial_identity"
 _CONTROLS = "invalid_evaluation.other_controls"
+
+PHASES = {
+    "environment": "environment_setup",
+    "setup": "agent_setup",
+    "agent": "agent_execution",
+    "verifier": "verifier",
+}
+
+
+def result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Proof]:
+    """The trial's result names the task that was asked for, ran forwards, and was graded separately."""
+    names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
+    intervals = {name: interval(result.get(key)) for name, key in PHASES.items()} | {"trial": interval(result)}
+    mode = at(result, "verifier_environment_mode")
+    return [
+        Proof("result.id", _IDENTITY, uuid_of(result.get("id")) is not None, "no UUID"),
+        *(equal("result.task", "integrity.foreign_trial", task.get("name"), name) for name in names),
+        equal("result.task_checksum", "integrity.task_checksum", task.get("checksum"), result.get("task_checksum")),
+        *(
+            Proof(f"result.times.{name}", "integrity.times_inverted", not found.inverted)
+            for name, found in intervals.items()
+        ),
+        equal("result.verifier_environment_mode", "invalid_evaluation.shared_verifier", "separate", mode),
+    ]
 
 
 def identity_checks(
@@ -64,3 +90,19 @@ def _named(job: dict[str, Any]) -> Iterator[str]:
         by_value = (*mapping(at(statistics, "reward_stats")).values(), at(statistics, "exception_stats"))
         for names in (each for values in by_value for each in mapping(values).values()):
             yield from map(str, sequence(names))
+
+
+def interval(timing: Any) -> Interval:
+    start, end = at(timing, "started_at"), at(timing, "finished_at")
+    return Interval(start if isinstance(start, str) else None, end if isinstance(end, str) else None)
+
+
+def uuid_of(value: object) -> str | None:
+    try:
+        return str(UUID(value)) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _last(value: object) -> str | None:
+    return value.rstrip("/").rsplit("/", 1)[-1] if isinstance(value, str) else None

@@ -1,12 +1,13 @@
-"""What do Harbor's own files say about one trial, and do they agree with the spec?
+"""Harbor's own files of one trial, read and compared with the spec and with the configuration that it was given.
 
 Of these files only identity, controls and times are believed, and only against us: a difference is an error,
 while agreement proves nothing (Harbor reports a reward for an agent that never ran). Shapes are those of
 Harbor 0.22.0: trial lock schema 2, job lock schema 3, a trial result without a schema version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from benchsite.lib.folder import Folder
@@ -16,7 +17,7 @@ from evidence.harbor.applied import (
     trial_config_differences,
     trial_lock_differences,
 )
-from evidence.harbor.controls import PHASES, control_checks, interval, uuid_of
+from evidence.harbor.controls import JOB_CONFIG, JOB_LOCK, TRIAL_CONFIG, TRIAL_LOCK, control_checks
 from evidence.harbor.documents import (
     JOB_LOCK_VERSIONS,
     TRIAL_LOCK_VERSIONS,
@@ -25,7 +26,7 @@ from evidence.harbor.documents import (
     versioned,
     without_unknown_version,
 )
-from evidence.harbor.identity import identity_checks, locked_trials
+from evidence.harbor.identity import PHASES, identity_checks, interval, locked_trials, result_checks, uuid_of
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, mapping
 
@@ -56,24 +57,30 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
     """Everything under `base` (the job folder, relative); `task` is the spec's task of this trial."""
     folders = tuple(name for name in folder.names(base) if folder.names(f"{base}/{name}", limit=1))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
-    result = document(folder, f"{trial}/result.json") if trial else Document("", "missing", {})
-    trial_lock = versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else None
+    nothing = Document("", "missing", {})
+    result = document(folder, f"{trial}/result.json") if trial else nothing
+    trial_lock = versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else nothing
+    trial_config = document(folder, f"{trial}/config.json") if trial else nothing
     job_lock = versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
     job_config = document(folder, f"{base}/config.json")
     job_result = document(folder, f"{base}/result.json")
-    trial_config = document(folder, f"{trial}/config.json") if trial else None
-    documents = tuple(each for each in (result, trial_lock, job_lock, job_config) if each is not None)
+    given = document(folder, f"{base.rpartition('/')[0]}/config.json")
+    recorded = (trial_lock, job_lock, job_config, trial_config) if trial else (job_lock, job_config)
+    control_checks, others = _compared(
+        given, result, trial_lock, job_lock, job_config, trial_config, harbor_version=str(at(spec, "harness", "harbor"))
+    )
     return HarborFacts(
         folders=folders,
         result=without_unknown_version(result),
         checks=(
-            *control_checks(result, trial_lock, job_lock, job_config, spec, task),
+            *(result_checks(result.content, task) if result.state == "ok" else ()),
+            *control_checks,
             *identity_checks(
                 folders[0] if trial else None,
                 task,
                 result=result.content,
-                config=trial_config.content if trial_config else {},
-                locks=locked_trials(trial_lock.content if trial_lock else {}, job_lock.content),
+                config=trial_config.content,
+                locks=locked_trials(trial_lock.content, job_lock.content),
                 job=job_result.content,
             ),
         ),
@@ -83,59 +90,54 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
         total=interval(result.content),
         usage=mapping(at(result.content, "agent_result")),
         reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
-        documents=(without_unknown_version(result), *documents[1:]),
-        not_taken_over=(
-            *_not_recorded(result, trial_lock, job_lock, job_config, trial_config),
-            *_not_taken_over(folder, base, spec, trial_lock, job_lock, job_config),
-            *_not_of_the_trial(folder, base, result, trial_config),
-        ),
+        documents=(without_unknown_version(result), trial_lock, job_lock, job_config),
+        not_taken_over=(*_not_recorded(result, recorded), *others),
         job_result=job_result,
     )
 
 
-def _not_recorded(result: Document, *documents: Document | None) -> Iterator[str]:
+def _not_recorded(result: Document, documents: Iterable[Document]) -> Iterator[str]:
     """Documents that a Harbor which came to its end has written and that cannot be read: nothing shows then what
     it applied, and what is not shown does not agree. One that was stopped early may have written none (RS02)."""
     if result.state == "ok":
-        yield from (found.path for found in documents if found is not None and found.state in ("missing", "unreadable"))
+        yield from (found.path for found in documents if found.state in ("missing", "unreadable"))
 
 
-def _not_taken_over(
-    folder: Folder,
-    base: str,
-    spec: dict[str, Any],
-    trial_lock: Document | None,
+def _compared(
+    given: Document,
+    result: Document,
+    trial_lock: Document,
     job_lock: Document,
     job_config: Document,
-) -> Iterator[str]:
-    """The places where what Harbor recorded is not what it was told: it ignores keys that it does not know."""
-    asked = document(folder, f"{base.rpartition('/')[0]}/config.json")
-    if asked.state != "ok":
-        yield "config.json"
-        return
-    version = str(at(spec, "harness", "harbor"))
-    try:
-        if job_config.state == "ok":
-            yield from (found.path for found in config_differences(asked.content, job_config.content))
-        if job_lock.state == "ok":
-            found_in_lock = lock_differences(asked.content, job_lock.content, harbor_version=version)
-            yield from (found.path for found in found_in_lock)
-        if trial_lock is not None and trial_lock.state == "ok":
-            yield from (found.path for found in trial_lock_differences(asked.content, trial_lock.content))
-    except (KeyError, IndexError, TypeError, AttributeError):
-        yield "config.json"  # what it was told does not have the form that we write
-
-
-def _not_of_the_trial(folder: Folder, base: str, result: Document, trial_config: Document | None) -> Iterator[str]:
-    """The same for the trial's own config, and for the one in its result, which Harbor wrote out in full."""
-    asked = document(folder, f"{base.rpartition('/')[0]}/config.json").content
-    configs = {"config": trial_config.content if trial_config else {}, "result.config": at(result.content, "config")}
-    for where, config in configs.items():
+    trial_config: Document,
+    *,
+    harbor_version: str,
+) -> tuple[list[Proof], list[str]]:
+    """Every document in which Harbor recorded its configuration, against the one that it was given: a check for each
+    control, and the other places that differ. Of the trial's own config no place is a control: what it shows, lock and
+    result show too."""
+    if given.state != "ok":
+        return [], ["config.json"]
+    asked, checks, others = given.content, list[Proof](), list[str]()
+    result_config = Document(result.path, result.state, mapping(result.content.get("config")))
+    job_lock_of = partial(lock_differences, harbor_version=harbor_version)
+    for where, found, differences, controls in (
+        ("result.config", result_config, trial_config_differences, TRIAL_CONFIG),
+        ("lock", trial_lock, trial_lock_differences, TRIAL_LOCK),
+        ("job_lock", job_lock, job_lock_of, JOB_LOCK),
+        ("job_config", job_config, config_differences, JOB_CONFIG),
+        ("config", trial_config, trial_config_differences, {}),
+    ):
+        if found.state != "ok":
+            continue
         try:
-            if asked and config:
-                yield from (f"{where}.{found.path}" for found in trial_config_differences(asked, config))
+            paths = [each.path.removeprefix("trials[0].") for each in differences(asked, found.content)]
         except (KeyError, IndexError, TypeError, AttributeError):
-            yield where
+            return [], ["config.json"]  # what Harbor was given does not have the form that we write
+        of_controls, not_controls = control_checks(where, paths, controls)
+        checks += of_controls
+        others += (f"{where}.{path}" for path in not_controls)
+    return checks, others
 
 
 def _exception_type(result: Document) -> str | None:

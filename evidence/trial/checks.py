@@ -1,4 +1,4 @@
-"""Do the identities and hashes of one trial hold together? Journal, provider's record, stored files, spec."""
+"""All checks and proofs of one trial: journal, provider's record, stored files and spec against each other."""
 
 from dataclasses import asdict
 from typing import Any
@@ -8,7 +8,7 @@ from evidence.harbor.job import HarborFacts
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at, equal
-from evidence.trial.configured_checks import told_checks
+from evidence.trial.configured_checks import configuration_checks
 from evidence.trial.container_checks import container_checks
 from evidence.trial.files import RunContext, TrialFiles, text
 from evidence.trial.kept_checks import (
@@ -37,7 +37,7 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         *container_checks(files.observed, context.journal, context.spec, trial, _only(files.harbor.folders)),
         *_uuid_checks(files.observed, files.harbor, context.journal, trial),
         *reviewed_checks(context.manifest, files.task, files.observed),
-        *_told(context, files),
+        *_configuration_checks(context, files),
         *_process_checks(context, files, trial),
         _steps_check(context, trial),
         *kept_checks(context.folder, files.base, files.observed),
@@ -69,12 +69,13 @@ def _only(names: tuple[str, ...]) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _told(context: RunContext, files: TrialFiles) -> list[Proof]:
-    """Once a container was opened, Harbor and the provider had been told what to do."""
+def _configuration_checks(context: RunContext, files: TrialFiles) -> list[Proof]:
+    """Once a container was opened, Harbor and the provider had been given their configurations."""
     if not files.observed.opened:
         return []
     run_id = text(context.document.get("run_id"))
-    return told_checks(context.folder, files.base, context.spec, run_id, context.journal, str(files.task.get("name")))
+    task = str(files.task.get("name"))
+    return configuration_checks(context.folder, files.base, context.spec, run_id, context.journal, task)
 
 
 def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof]:

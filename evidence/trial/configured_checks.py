@@ -1,7 +1,6 @@
-"""Were Harbor and the provider told what was confirmed? Holds `config.json` and `environment.json` of a trial against
-the spec.
+"""The configurations that Harbor and the provider were given, `config.json` and `environment.json`, against the spec.
 
-What Harbor took over is compared with what it was told (`harbor_applied`); this closes the chain. It is written apart
+What Harbor made of its configuration is compared in `evidence.harbor`; this closes the chain. It is written apart
 from the engine that writes those files, so that a mistake there is a difference here.
 """
 
@@ -11,12 +10,12 @@ from typing import Any
 
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.strict_json import JsonProblem, load_object
-from evidence.harbor.applied import API_KEY, told_differences
-from evidence.harbor.controls import PROVIDER
+from evidence.harbor.applied import API_KEY, given_differences
 from evidence.reading.proofs import Proof, at, equal, mapping, short
 from evidence.trial.container_checks import internal_network
 from runs.ownership.document import JournalDocument
 
+PROVIDER = "runs.harness.environment:OwnedEnvironment"
 PLAN_SCHEMA = "benchsite.environment-plan/v1"
 GATEWAY_HOST = "model-gateway"
 PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
@@ -28,7 +27,7 @@ _CODE = "invalid_evaluation.told_differently"
 _LIMITS = ("cpus", "memory_bytes", "pids", "nofile", "tmpfs")
 
 
-def told_checks(
+def configuration_checks(
     folder: Folder, base: str, spec: dict[str, Any], run_id: str | None, journal: JournalDocument | None, task: str
 ) -> list[Proof]:
     """`base` is the trial's folder, `trials/<ordinal>`; `task` the name of its task."""
@@ -37,9 +36,9 @@ def told_checks(
     agent_env = mapping(at(config, "agents", 0, "env"))
     placeholder, url = agent_env.get(API_KEY), agent_env.get("OPENAI_BASE_URL")
     return [
-        Proof("told.place", _CODE, root is not None, "another folder than the run's"),
-        Proof("told.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
-        Proof("told.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
+        Proof("config.place", _CODE, root is not None, "another folder than the run's"),
+        Proof("config.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
+        Proof("config.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
         _config_check(config, spec, root or "", base, task, agent_env),
         *_plan_checks(plan, spec, journal, {"run_id": run_id, "journal_directory": root, "task": task}, base),
         equal("plan.placeholder", _CODE, placeholder, plan.get("placeholder")),
@@ -72,9 +71,9 @@ def _config_check(
     try:
         expected = _config(spec, root, base, task, agent_env)
     except (KeyError, TypeError, ValueError, OverflowError):
-        return Proof("told.config", _CODE, False, "the spec does not say what Harbor is told")
-    differing = [found.path for found in told_differences(expected, config)]
-    return Proof("told.config", _CODE, not differing, short(", ".join(differing), 200))
+        return Proof("config.content", _CODE, False, "the spec does not say how Harbor is configured")
+    differing = [found.path for found in given_differences(expected, config)]
+    return Proof("config.content", _CODE, not differing, short(", ".join(differing), 200))
 
 
 def _config(spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:

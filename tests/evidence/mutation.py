@@ -34,8 +34,9 @@ TARGETS = {
     ],
     **{
         f"evidence.{name}": ["test_altered.py", "-k", "not real"]
-        for name in ("container_checks", "reviewed_files", "told", "harbor_identity")
+        for name in ("trial.container_checks", "trial.reviewed_files", "trial.configured_checks", "harbor.identity")
     },
+    "evidence.harbor.controls": ["../harness/test_harbor_applied.py"],
 }
 # Of the table of wrong trials, the parts that these modules are about: the whole takes minutes for each mutant.
 NARROWED = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evidence.harbor.applied import ConfigDifference, config_differences, lock_differences, mask, trial_lock_differences
+from evidence.harbor.controls import JOB_CONFIG, JOB_LOCK, TRIAL_CONFIG, TRIAL_LOCK, control_checks
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "harbor-0.22.0"
 
@@ -149,3 +150,53 @@ def test_a_true_is_not_a_one_but_sixty_is_sixty_point_zero() -> None:
     assert of_config(found) == []
     found["n_concurrent_trials"] = True
     assert [difference.path for difference in of_config(found)] == ["n_concurrent_trials"]
+
+
+def test_an_integer_is_no_float_but_for_seconds() -> None:
+    found = document("job-config.json")
+    found["agents"][0]["kwargs"]["max_tokens"] = 256.0
+    assert [difference.path for difference in of_config(found)] == ["agents[0].kwargs.max_tokens"]
+
+
+def test_a_lock_that_does_not_say_how_often_a_trial_is_tried_again_is_a_difference() -> None:
+    lock = document("job-lock.json")
+    del lock["retry"]["max_retries"]
+    assert [difference.path for difference in of_lock(lock)] == ["retry.max_retries"]
+
+
+def put(found: Any, path: str, value: Any) -> None:
+    """Set the value at a dotted path of a document; sections on the way are made."""
+    *above, last = path.replace("[0]", ".0").split(".")
+    for part in above:
+        found = found[int(part)] if isinstance(found, list) else found.setdefault(part, {})
+    found[last] = value
+
+
+DOCUMENTS: dict[str, tuple[dict[str, str], str, Callable[[Any], list[ConfigDifference]]]] = {
+    "job_config": (JOB_CONFIG, "job-config.json", of_config),
+    "job_lock": (JOB_LOCK, "job-lock.json", of_lock),
+    "lock": (TRIAL_LOCK, "trial-lock.json", lambda found: trial_lock_differences(ASKED, found)),
+    "result.config": (TRIAL_CONFIG, "trial-lock.json", lambda found: trial_lock_differences(ASKED, found)),
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "control"), [(where, control) for where, (table, _, _) in DOCUMENTS.items() for control in table]
+)
+def test_each_control_that_differs_fails_its_check_alone_and_with_its_code(where: str, control: str) -> None:
+    table, name, differences = DOCUMENTS[where]
+    found = document(name)
+    put(found, control, "another")
+    paths = [difference.path.removeprefix("trials[0].") for difference in differences(found)]
+    checks, others = control_checks(where, paths, table)
+    failed = [(check.name, check.code) for check in checks if not check.ok]
+    below = [name for name in table if name.startswith(f"{control}[")]
+    assert failed == [(f"{where}.{name}", table[name]) for name in (control, *below)]
+    assert not [path for path in others if not path.startswith(("agent.", "verifier.", "environment."))]
+
+
+def test_a_section_that_is_missing_fails_every_control_in_it_and_what_is_no_control_is_left() -> None:
+    checks, others = control_checks("lock", ["agent.kwargs", "quiet"], TRIAL_LOCK)
+    failed = [check.name for check in checks if not check.ok]
+    assert failed == [f"lock.{name}" for name in TRIAL_LOCK if name.startswith("agent.kwargs.")] and len(failed) == 4
+    assert others == ("quiet",)

@@ -1,4 +1,4 @@
-"""How is benchsite's command line started? As `manage.py` in a checkout, as `benchsite` where it is installed."""
+"""The start of benchsite's command line: `manage.py` in a checkout, `benchsite` where it is installed."""
 
 import json
 import os
@@ -10,18 +10,20 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
+from benchsite.lib.serializing import Exit, error_document
+
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 
 def main() -> None:
     """The console script: Django's command line with benchsite's settings and exit codes."""
     try:
-        _carry_out()
+        _run_django()
     except KeyboardInterrupt:  # while it was being loaded, or in one of Django's own commands
-        _refuse("command.interrupted", "Stopped by Ctrl-C.", exit_code=4)  # Exit.ERROR
+        _refuse("command.interrupted", "Stopped by Ctrl-C.", Exit.ERROR)
 
 
-def _carry_out() -> None:
+def _run_django() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import ManagementUtility, get_commands
@@ -45,7 +47,7 @@ def _carry_out() -> None:
         Utility(["benchsite" if name == "__main__.py" else name, *sys.argv[1:]]).execute()
     except BrokenPipeError:  # whoever read it has gone; Django's own commands let it through
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(4)  # Exit.ERROR
+        sys.exit(int(Exit.ERROR))
     except ImproperlyConfigured as error:  # a setting is wrong; its sentence says which
         _refuse("command.settings", str(error))
     except ModuleNotFoundError as error:
@@ -64,15 +66,15 @@ def _refuse_name(started: str, asked: str, known: Iterable[str]) -> NoReturn:
     _refuse("command.unknown", f"There is no command {asked!r}. {remedy}")
 
 
-def _refuse(code: str, sentence: str, *, exit_code: int = 2) -> NoReturn:  # Exit.BAD_INPUT
-    """As every command refuses (runs.management.output), before there is one."""
-    document = {"schema": "benchsite.error/v1", "code": code, "sentence": sentence, "exit_code": exit_code}
+def _refuse(code: str, sentence: str, exit_code: Exit = Exit.BAD_INPUT) -> NoReturn:
+    """Refuse as every command does, before there is one."""
+    document = error_document(code, sentence, exit_code)
     with suppress(OSError):  # words that cannot be written change no exit code
         sys.stderr.write(f"{sentence}\n")
     with suppress(OSError):
         sys.stdout.write(f"{json.dumps(document)}\n" if "--json" in sys.argv else "")
         sys.stdout.flush()
-    sys.exit(exit_code)
+    sys.exit(int(exit_code))
 
 
 def command(*arguments: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""What may a tool be told? Closed models: an unknown or misspelt argument is refused, nothing is coerced.
+"""The arguments of tools as closed models: an unknown or misspelt argument is refused, nothing is coerced.
 
 Names and ids are taken as any text: whether there is such a thing is decided where pages and commands decide it, so
-that the same bad input has the same code everywhere (issue 7).
+that the same bad input has the same code everywhere.
 """
 
 import json
@@ -12,9 +12,10 @@ from pydantic import BeforeValidator, Field
 
 from benchsite.lib.closed import Closed, custom, validate
 from benchsite.lib.problems import DocumentError, Problem
-from runs.management.choosing import PROFILE
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.services.refusals import MAX_DIGITS, WHOLE_WANTED, NotWhole
 
+_PROFILE = ENVIRONMENT_SMOKE.name
 MAX_RUNS = 50
 MAX_LINES = 200
 MAX_FILES = 200
@@ -35,7 +36,7 @@ Number = Annotated[int | None, BeforeValidator(_whole)]
 
 
 class PreviewArguments(Closed):
-    profile: Annotated[str, Field(description="Name or content hash of a profile", examples=[PROFILE])] = PROFILE
+    profile: Annotated[str, Field(description="Name or content hash of a profile", examples=[_PROFILE])] = _PROFILE
     endpoint: Annotated[
         str | None,
         Field(

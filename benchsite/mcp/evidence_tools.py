@@ -1,16 +1,14 @@
-"""Which tools read evidence? From the register, by id, in bounded parts, hash checked, audited like a download."""
+"""The tools that read evidence: by id, in bounded parts, with the hash checked, audited like a download."""
 
 import codecs
-from typing import Any
 
 from django.contrib.auth.models import User
 from mcp_types import CallToolResult
 
-from benchsite.mcp.answers import NOTICE, answer
+from benchsite.mcp.answers import answer
 from benchsite.mcp.arguments import EvidenceListArguments, EvidenceReadArguments
-from evidence.models import Artifact
-from evidence.register.kinds import TITLES
-from evidence.register.streaming import artifact_for, artifacts_for, give_part
+from evidence.register.streaming import artifact_for, artifacts_for, read_range
+from evidence.serializers import mcp_evidence_document, mcp_evidence_part_document
 from runs.services import access
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
@@ -26,13 +24,7 @@ def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
     run = find_run(given.run)
     rows = list(artifacts_for(user, run).filter(pk__gt=given.cursor).order_by("pk")[: given.limit + 1])
     files = rows[: given.limit]
-    document = {
-        "run": run.key,
-        "files": [_file(row) for row in files],
-        "next_cursor": files[-1].pk if len(rows) > len(files) else None,
-        "notice": NOTICE,
-    }
-    return answer("benchsite.mcp-evidence/v1", document)
+    return answer(mcp_evidence_document(run, files, files[-1].pk if len(rows) > len(files) else None))
 
 
 def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
@@ -41,17 +33,9 @@ def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
     if given.offset > artifact.size:
         raise BeyondEnd(f"The file has {artifact.size:,} bytes; give a smaller offset.")
     end = min(given.offset + given.length, artifact.size)
-    data = give_part(user, artifact, given.offset, end)
+    data = read_range(user, artifact, given.offset, end)
     text, end = _whole_characters(data, given.offset, artifact.size)
-    document = {
-        **_file(artifact),
-        "run": artifact.run.key,
-        "offset": given.offset,
-        "next_offset": end if end < artifact.size else None,
-        "notice": NOTICE,
-        "untrusted_text": text,
-    }
-    return answer("benchsite.mcp-evidence-part/v1", document)
+    return answer(mcp_evidence_part_document(artifact, text, given.offset, end if end < artifact.size else None))
 
 
 def _whole_characters(data: bytes, start: int, size: int) -> tuple[str, int]:
@@ -61,20 +45,3 @@ def _whole_characters(data: bytes, start: int, size: int) -> tuple[str, int]:
     text = decoder.decode(data, last)
     held = b"" if last else decoder.getstate()[0]
     return text, start + len(data) - len(held)
-
-
-def _file(row: Artifact) -> dict[str, Any]:
-    return {
-        "file": row.key,
-        "trial": row.trial,
-        "kind": row.kind,
-        "title": TITLES.get(row.kind, "Other"),
-        "untrusted_path": row.path,
-        "state": row.state,
-        "readable": row.readable,
-        "public": row.public,
-        "size": row.size,
-        "sha256": row.sha256 or None,
-        "redactions": row.redactions,
-        "note": row.note,
-    }

@@ -1,12 +1,12 @@
-"""Which tools deal with runs? Each asks for its permission, calls what pages and commands call, and tells."""
+"""The tools for runs: each requires its permission and calls the services that pages and commands call."""
 
-from typing import Any
+from dataclasses import replace
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from mcp_types import CallToolResult
 
-from benchsite.mcp.answers import NOTICE, answer
+from benchsite.mcp.answers import answer
 from benchsite.mcp.arguments import (
     MAX_PART,
     LogsArguments,
@@ -15,9 +15,9 @@ from benchsite.mcp.arguments import (
     StartArguments,
     StatusArguments,
 )
-from runs.management.commands.preview import preview_json
-from runs.management.run_words import RUN_SCHEMA, run_json
 from runs.models import LogLine, Run
+from runs.serializers.previews import preview_document
+from runs.serializers.runs import mcp_logs_document, run_document, runs_document
 from runs.services import access, lifecycle, registry, starting
 from runs.services.cleaning import request_cleanup
 from runs.services.previewing import Choice, make_preview
@@ -39,7 +39,7 @@ def preview(user: User, given: PreviewArguments) -> CallToolResult:
         max_steps=given.max_steps,
     )
     made = make_preview(user=user, choice=choice)
-    return answer("benchsite.preview/v1", preview_json(made), exact=("spec",))
+    return answer(preview_document(made), exact=("spec",))
 
 
 def start(user: User, given: StartArguments) -> CallToolResult:
@@ -55,7 +55,7 @@ def status(user: User, given: StatusArguments) -> CallToolResult:
     if given.run is not None:
         return _run(user, given.run)
     newest = Run.objects.select_related("profile", "bundle", "endpoint", "worker").prefetch_related("trials")
-    return answer("benchsite.runs/v1", {"runs": [run_json(run) for run in newest[: given.limit]]})
+    return answer(runs_document(newest[: given.limit]))
 
 
 def logs(user: User, given: LogsArguments) -> CallToolResult:
@@ -63,15 +63,9 @@ def logs(user: User, given: LogsArguments) -> CallToolResult:
     access.require(user, access.READ_PRIVATE)
     run = find_run(given.run)
     window = read_log(run, cursor=given.cursor, limit=given.limit)
-    lines = _fitting(window.lines)
-    document = {
-        "run": run.key,
-        "next_cursor": lines[-1].seq + 1 if lines else window.next_cursor,
-        "dropped": window.dropped,
-        "notice": NOTICE,
-        "lines": [_line(line) for line in lines],
-    }
-    return answer("benchsite.mcp-logs/v1", document)
+    if lines := _within_limit(window.lines):
+        window = replace(window, lines=lines, next_cursor=lines[-1].seq + 1)
+    return answer(mcp_logs_document(run, window))
 
 
 def cancel(user: User, given: RunArguments) -> CallToolResult:
@@ -91,11 +85,11 @@ def cleanup(user: User, given: RunArguments) -> CallToolResult:
 
 def _run(user: User, key: str, **more: object) -> CallToolResult:
     access.require(user, access.VIEW)
-    document = run_json(find_run(key), private=access.may(user, access.READ_PRIVATE))
-    return answer(RUN_SCHEMA, {**document, **more})
+    private = access.may(user, access.READ_PRIVATE)
+    return answer(run_document(find_run(key), private=private, **more))
 
 
-def _fitting(lines: list[LogLine]) -> list[LogLine]:
+def _within_limit(lines: list[LogLine]) -> list[LogLine]:
     """The first lines whose texts together are at most 64 KiB; one line always fits."""
     total = 0
     for index, line in enumerate(lines):
@@ -103,8 +97,3 @@ def _fitting(lines: list[LogLine]) -> list[LogLine]:
         if total > MAX_PART:
             return lines[:index]
     return lines
-
-
-def _line(line: LogLine) -> dict[str, Any]:
-    at = line.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {"seq": line.seq, "at": at, "source": line.source, "untrusted_text": line.text, "cut": line.cut}

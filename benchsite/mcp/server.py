@@ -1,4 +1,4 @@
-"""How are the tools served? By the official SDK over stdin and stdout; nothing else is ever written to stdout."""
+"""The MCP server: the official SDK over stdin and stdout; nothing else is ever written to stdout."""
 
 from typing import Any
 
@@ -9,13 +9,12 @@ from mcp_types import CallToolResult
 from mcp_types import Tool as Listed
 
 from benchsite import __version__
-from benchsite.mcp.answers import NOTICE
-from benchsite.mcp.tools import TOOLS, carry_out
+from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes
+from benchsite.mcp.tools import TOOLS, call_tool
 
-TOOLS_SCHEMA = "benchsite.mcp-tools/v1"
 _INSTRUCTIONS = (
     "Runs isolated evaluations. Call preview, show a person what it says, then start with the preview's id and "
-    f"spec_sha256; follow with status. {NOTICE}"
+    f"spec_sha256; follow with status. {UNTRUSTED_NOTICE}"
 )
 
 
@@ -33,11 +32,12 @@ class SiteServer(MCPServer[Any]):
         return [tool.listed() for tool in TOOLS]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> CallToolResult:
-        return await sync_to_async(carry_out, thread_sensitive=True)(self._user_pk, name, arguments)
+        return await sync_to_async(call_tool, thread_sensitive=True)(self._user_pk, name, arguments)
 
 
-def tool_schemas() -> dict[str, Any]:
+@serializes("benchsite.mcp-tools/v1")
+def tools_document() -> Document:
     """Every tool as clients see it, in a stable order."""
     listed = sorted((tool.listed() for tool in TOOLS), key=lambda tool: tool.name)
     documents = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed]
-    return {"schema": TOOLS_SCHEMA, "tools": documents}
+    return {"tools": documents}

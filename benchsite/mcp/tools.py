@@ -1,4 +1,4 @@
-"""Which tools are there, what do they take, and what happens when one is called?"""
+"""The list of tools, and the call of one: every failure becomes an answer."""
 
 import logging
 import uuid
@@ -13,9 +13,9 @@ from mcp_types import Tool as Listed
 
 from benchsite.lib import logs
 from benchsite.lib.closed import Closed
+from benchsite.lib.serializing import Exit, error_document
 from benchsite.mcp import arguments, evidence_tools, run_tools
 from benchsite.mcp.answers import REFUSED, failure, refusal
-from runs.management.output import Exit
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ TOOLS = (
 _BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def carry_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
+def call_tool(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
     """Call the tool ``name`` for that user, as they are now. Every failure is an answer; nothing is raised.
 
     Long-lived processes meet a database that was restarted: connections are looked at before each call.
@@ -105,30 +105,31 @@ def carry_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
     with logs.about(request_id=request_id, tool=name[:64]):
         close_old_connections()
         try:
-            return _carried_out(user_pk, name, given)
+            return _call(user_pk, name, given)
         except REFUSED as error:
             log.info("refused: %s", getattr(error, "code", "access.refused"))
             return refusal(error)
         except (DatabaseError, InterfaceError):
             log.exception("the database cannot be used")
-            return failure("database.unusable", "The database cannot be used at present. Try again later.", Exit.ERROR)
+            sentence = "The database cannot be used at present. Try again later."
+            return failure(error_document("database.unusable", sentence, Exit.ERROR))
         except Exception:  # its text could hold anything; it stays in the log
             log.exception("a tool failed")
             sentence = "The tool failed here. The site's log says why, under this request id."
-            return failure("mcp.failed", sentence, Exit.ERROR, request_id=request_id)
+            return failure(error_document("mcp.failed", sentence, Exit.ERROR, request_id=request_id))
         finally:
             close_old_connections()
 
 
-def _carried_out(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
+def _call(user_pk: int, name: str, given: dict[str, Any]) -> CallToolResult:
     user = User.objects.filter(pk=user_pk, is_active=True).first()
     if user is None:
         sentence = "The account that these tools act for is no longer active."
-        return failure("mcp.user_gone", sentence, Exit.BAD_INPUT)
+        return failure(error_document("mcp.user_gone", sentence, Exit.BAD_INPUT))
     tool = _BY_NAME.get(name)
     if tool is None:
         sentence = f"There is no such tool; there are: {', '.join(_BY_NAME)}."
-        return failure("mcp.unknown_tool", sentence, Exit.BAD_INPUT)
+        return failure(error_document("mcp.unknown_tool", sentence, Exit.BAD_INPUT))
     result = tool.act(user, arguments.read(tool.arguments, given))
     log.info("done")
     return result

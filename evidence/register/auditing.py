@@ -32,9 +32,6 @@ class AuditDifference:
     expected: str
     found: str
 
-    def as_json(self) -> dict[str, str]:
-        return {"what": self.what, "where": self.where, "expected": self.expected, "found": self.found}
-
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:

@@ -53,7 +53,7 @@ def artifact_for(user: AnyUser, key: str) -> Artifact:
     return found
 
 
-def record_given(user: AnyUser, artifact: Artifact, *, octets: int) -> None:
+def record_read(user: AnyUser, artifact: Artifact, *, octets: int) -> None:
     """The audit row of a read, written before the first byte leaves."""
     audit.record(
         AuditKind.DOWNLOAD,
@@ -64,7 +64,7 @@ def record_given(user: AnyUser, artifact: Artifact, *, octets: int) -> None:
     )
 
 
-def give(user: AnyUser, artifact: Artifact, *, verified_first: bool = False) -> Iterator[bytes]:
+def stream_file(user: AnyUser, artifact: Artifact, *, verified_first: bool = False) -> Iterator[bytes]:
     """The file's bytes in pieces, after the audit row. Raises NothingKept at once.
 
     While they are read: store.HashDiffers when they are not those that were registered, NotInStorage when there are
@@ -72,18 +72,18 @@ def give(user: AnyUser, artifact: Artifact, *, verified_first: bool = False) -> 
     """
     if not artifact.readable:
         raise NothingKept(f"There is nothing to read of {artifact.path}: {artifact.get_state_display().lower()}.")
-    record_given(user, artifact, octets=artifact.size)
+    record_read(user, artifact, octets=artifact.size)
     return _pieces(artifact, verified_first)
 
 
-def give_part(user: AnyUser, artifact: Artifact, start: int, end: int) -> bytes:
+def read_range(user: AnyUser, artifact: Artifact, start: int, end: int) -> bytes:
     """Bytes ``start`` to before ``end``, after the audit row, and proved to be those that were registered.
 
     The whole file is hashed at its first part in this process. Raises NothingKept, NotInStorage, store.HashDiffers.
     """
     if not artifact.readable:
         raise NothingKept(f"There is nothing to read of {artifact.path}: {artifact.get_state_display().lower()}.")
-    record_given(user, artifact, octets=end - start)
+    record_read(user, artifact, octets=end - start)
     try:
         return _PROVED.part(artifact, start, end)
     except FileNotFoundError as error:

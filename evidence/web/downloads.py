@@ -17,7 +17,7 @@ from evidence.register import store
 from evidence.register.export import ExportRefused, export
 from evidence.register.kinds import TITLES
 from evidence.register.reading import TEXT_WINDOW, text_window
-from evidence.register.streaming import NoSuchEvidence, artifact_for, record_given
+from evidence.register.streaming import NoSuchEvidence, artifact_for, record_read
 from runs.models import AuditKind
 from runs.services import access, audit
 
@@ -58,7 +58,7 @@ def _body(request: HttpRequest, artifact: Artifact, part: tuple[int, int] | None
     if request.method == "HEAD":
         response = HttpResponse(content_type="application/octet-stream")
     else:
-        record_given(request.user, artifact, octets=end - start)
+        record_read(request.user, artifact, octets=end - start)
         response = StreamingHttpResponse(_pieces(artifact, part), content_type="application/octet-stream")
     response["Content-Length"] = str(end - start)
     response["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(artifact.name, safe='')}"

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
-from runs.management.inert import inert_markup
+from runs.management.escaping import escape_for_report
 from runs.outcomes.codes import CODES
 
 _PROPERTIES = ("run", "state", "verdict", "cleanup", "worker", "spec_sha256", "created_by")
@@ -34,7 +34,7 @@ def junit_xml(run: Mapping[str, Any]) -> bytes:
     run is: a failed cleanup, a verdict that no trial explains.
     """
     root = ElementTree.Element("testsuites", name="benchsite")
-    suites = [_suite(inert_markup(str(run["profile"])), [_trial_case(trial) for trial in run["trials"]], run)]
+    suites = [_suite(escape_for_report(str(run["profile"])), [_trial_case(trial) for trial in run["trials"]], run)]
     whole = _whole_run(run)
     if whole is not None:
         suites.append(_suite("run", [whole], run))
@@ -51,10 +51,10 @@ def _suite(name: str, cases: list[_Case], run: Mapping[str, Any]) -> ElementTree
     counted = {word: str(sum(case.outcome == outcome for case in cases)) for word, outcome in numbers.items()}
     suite = ElementTree.Element("testsuite", {"name": name, "tests": str(len(cases)), **counted})
     if run["started_at"] is not None:
-        suite.set("timestamp", inert_markup(str(run["started_at"])))
+        suite.set("timestamp", escape_for_report(str(run["started_at"])))
     properties = ElementTree.SubElement(suite, "properties")
     for key in _PROPERTIES:
-        ElementTree.SubElement(properties, "property", name=key, value=inert_markup(str(run[key])))
+        ElementTree.SubElement(properties, "property", name=key, value=escape_for_report(str(run[key])))
     suite.extend(_elements(cases, name))
     return suite
 
@@ -72,7 +72,7 @@ def _elements(cases: Iterable[_Case], suite: str) -> Iterator[ElementTree.Elemen
 
 
 def _trial_case(trial: Mapping[str, Any]) -> _Case:
-    name, seconds = inert_markup(str(trial["task"])), _seconds(trial["started_at"], trial["ended_at"])
+    name, seconds = escape_for_report(str(trial["task"])), _seconds(trial["started_at"], trial["ended_at"])
     match trial["bucket"], trial["reward"]:
         case "passed", 1:
             return _Case(name, "passed", seconds=seconds)
@@ -82,7 +82,9 @@ def _trial_case(trial: Mapping[str, Any]) -> _Case:
             return _Case(name, "skipped", "", "cancelled before it was graded", seconds)
         case None, _:
             return _Case(name, "error", "not_ended", "has not ended and was never graded", seconds)
-    return _Case(name, "error", inert_markup(str(trial["class"] or "not_graded")), reason_of(trial["code"]), seconds)
+    return _Case(
+        name, "error", escape_for_report(str(trial["class"] or "not_graded")), reason_of(trial["code"]), seconds
+    )
 
 
 def _whole_run(run: Mapping[str, Any]) -> _Case | None:
@@ -101,13 +103,13 @@ def _whole_run(run: Mapping[str, Any]) -> _Case | None:
         return _Case("verdict", "skipped", "", "the run was cancelled")
     failure = run["failure"] or {}
     message = reason_of(failure.get("code")) if failure else f"the run's verdict is {run['verdict']}"
-    return _Case("verdict", "error", inert_markup(str(run["verdict"] or "not_ended")), message)
+    return _Case("verdict", "error", escape_for_report(str(run["verdict"] or "not_ended")), message)
 
 
 def reason_of(code: object) -> str:
     """A failure's code and its title, where it has one."""
     known = CODES.get(str(code))
-    return inert_markup(str(code or "not recorded")) + (f": {known.title}" if known else "")
+    return escape_for_report(str(code or "not recorded")) + (f": {known.title}" if known else "")
 
 
 def _seconds(start: str | None, end: str | None) -> float | None:

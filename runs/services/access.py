@@ -1,4 +1,4 @@
-"""Who may see and do what? Roles, permission names, and functions that return the object or raise.
+"""Roles, permissions, and functions that return an object or raise.
 
 Every view starts with one of ``run_or_404`` and its like; commands and MCP tools call the same functions.
 """
@@ -31,7 +31,7 @@ REMOVE_WORKER = "runs.delete_worker"
 REGISTER_ENDPOINT = "runs.register_endpoint"
 VIEW_AUDIT = "runs.view_auditentry"
 RETAIN = "runs.retain_run"
-# What decides about the parts of a page that keep themselves up to date.
+# What decides about the parts of a page that update themselves.
 SEEN_IN_PANELS = (START, CANCEL, CLEAN, READ_PRIVATE)
 MOST_LIKE = 20
 

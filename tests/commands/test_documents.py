@@ -8,7 +8,7 @@ import pytest
 import yaml
 from django.core.management import get_commands, load_command_class
 
-from runs.management.output import SiteCommand
+from runs.management.command import SiteCommand
 from tests.commands.schemas import names
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from runs.management.following import StoppedWaiting, follow
-from runs.management.interrupts import Interrupts, interrupts
+from runs.management.printing import Progress
+from runs.management.waiting import Interrupts, StoppedWaiting, follow, interrupts
 from runs.models import Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
@@ -45,7 +45,9 @@ def cancelled(run: Run) -> None:
 
 def followed(run: Run, played: Interrupts) -> tuple[Run, list[str]]:
     said: list[str] = []
-    ended = follow(run, user=person("olga", "operator"), say=said.append, show=lambda _: None, interrupts=played)
+    ended = follow(
+        run, user=person("olga", "operator"), progress=Progress(said.append, lambda _: None), interrupts=played
+    )
     return ended, said
 
 
@@ -118,7 +120,7 @@ def test_a_real_signal_is_counted_and_only_the_second_breaks_in(number: signal.S
     before = signal.getsignal(number)
     with interrupts() as found:
         os.kill(os.getpid(), number)
-        assert found.asked
+        assert found.received
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before

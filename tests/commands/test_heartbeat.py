@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Printer
+from runs.management.printing import Printer
+from runs.management.waiting import heartbeat
 from tests.commands.calling import Terminal
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from runs.management import new_files
-from runs.management.new_files import write_new
+from runs.management import files
+from runs.management.files import write_new
 from runs.services.refusals import BadInput
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from runs.management.new_files import write_new
+from runs.management.files import write_new
 
 def pieces():
     yield b"half"
@@ -30,7 +30,7 @@ write_new(Path(sys.argv[1]), pieces())
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of making it: not every file system can make a file without a name."""
     if request.param == "named":
-        monkeypatch.setattr(new_files, "_nameless", _cannot)
+        monkeypatch.setattr(files, "_open_unnamed", _cannot)
     return str(request.param)
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_appeared_meanwhile_is_never_replaced(tmp_path: Path) -> Non
 
 def test_a_killed_command_leaves_nothing(tmp_path: Path) -> None:
     try:
-        os.close(new_files._nameless(tmp_path))
+        os.close(files._open_unnamed(tmp_path))
     except OSError:
         pytest.skip("this file system cannot make a file without a name")
     with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "file")], stdout=subprocess.PIPE) as process:

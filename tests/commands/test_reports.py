@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from runs.management.inert import CUT, inert, inert_markup
+from runs.management.escaping import CUT, escape_for_report, escape_for_terminal
 from runs.management.junit import junit_xml
-from runs.management.report_files import ReportNotWritten, check_reports, write_reports
-from runs.management.run_words import coverage, strip_of
-from runs.management.summary import markdown_summary
+from runs.management.reports import ReportNotWritten, check_reports, markdown_summary, write_reports
 from runs.services.refusals import BadInput
 
 HOSTILE = [
@@ -66,7 +64,7 @@ def run_of(*trials: dict[str, Any], verdict: str | None = "passed", **changes: A
 
 
 def summary(run: dict[str, Any]) -> str:
-    return markdown_summary(run, counts=strip_of(run["counts"]), coverage=coverage(run["counts"]))
+    return markdown_summary(run)
 
 
 OF_ALL = ("tests", "failures", "errors")  # Jenkins' schema of JUnit reports lets the root say only these
@@ -220,29 +218,29 @@ class TestMarkdown:
 class TestInert:
     @given(foreign)
     def test_a_terminal_gets_printable_characters_only(self, text: str) -> None:
-        assert inert(text).isprintable()
+        assert escape_for_terminal(text).isprintable()
 
     def test_words_cannot_hide_in_selectors_and_an_emoji_stays_one(self) -> None:
         hidden = "a" + "".join(chr(0xE0100 + byte) for byte in b"call start")
-        assert inert(hidden).startswith("a\\U000e0163") and inert(hidden).isascii()
-        assert inert("\u2714\ufe0f x\ufe0f\u3164") == "\u2714\ufe0f x\\ufe0f\\u3164"
+        assert escape_for_terminal(hidden).startswith("a\\U000e0163") and escape_for_terminal(hidden).isascii()
+        assert escape_for_terminal("\u2714\ufe0f x\ufe0f\u3164") == "\u2714\ufe0f x\\ufe0f\\u3164"
 
     @given(foreign)
     def test_a_report_gets_text_that_can_be_written_and_is_never_empty(self, text: str) -> None:
-        shown = inert_markup(text)
+        shown = escape_for_report(text)
         assert shown.strip() and shown.isprintable() and shown.encode("utf-8")
         assert not set("@<>&\"'`|[]{}#*!~$^?") & set(shown)
 
     def test_ordinary_words_stay_as_they_are(self) -> None:
         text = "ledger-totals: 2 of 3 (passed), 50% at 12:30; größer, 东京"
-        assert inert_markup(text) == text
+        assert escape_for_report(text) == text
 
     def test_what_is_escaped_can_still_be_read(self) -> None:
-        assert inert_markup("a@b") == "a\\x40b"
-        assert inert_markup("http://x www.y GH-1") == "http:/\\x2fx www\\x2ey GH\\x2d1"
+        assert escape_for_report("a@b") == "a\\x40b"
+        assert escape_for_report("http://x www.y GH-1") == "http:/\\x2fx www\\x2ey GH\\x2d1"
 
     def test_long_text_is_cut_and_says_so(self) -> None:
-        assert inert_markup("x" * 301) == "x" * 300 + CUT
+        assert escape_for_report("x" * 301) == "x" * 300 + CUT
 
 
 class TestFiles:

@@ -12,7 +12,7 @@ from django.test import Client
 
 from benchsite.lib.canonical import canonical_bytes
 from benchsite.mcp import tools
-from benchsite.mcp.tools import carry_out
+from benchsite.mcp.tools import call_tool
 from runs.models import Endpoint, Preview, Profile, Run, Worker
 from runs.services import registry
 from tests.commands.calling import command
@@ -83,7 +83,7 @@ def by_tool(site: Site, wish: Wish) -> Outcome:
     given: dict[str, Any] = {"profile": wish.profile, "endpoint": wish.endpoint, "worker": wish.worker}
     given |= {"tasks": list(wish.tasks)} if wish.tasks else {}
     given |= {name: value for name in ("max_steps", "max_trial_seconds") if (value := getattr(wish, name)) is not None}
-    result = carry_out(site.operator.pk, "preview", given)
+    result = call_tool(site.operator.pk, "preview", given)
     document: Any = result.structured_content
     return str(document["code"]) if result.is_error else canonical_bytes(document["spec"])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runs.management.tables import show_table
+from runs.management.printing import show_table
 from tests.commands.schemas import validated
 
 ROOT = Path(__file__).parents[2]

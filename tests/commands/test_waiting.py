@@ -8,7 +8,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from runs.management.commands import start
-from runs.management.interrupts import Interrupts
+from runs.management.waiting import Interrupts
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle, queue, runlog
@@ -80,8 +80,8 @@ class TestRefusedBeforeTheStart:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["--junit", "x.xml"], "give --wait"),
-            (["--summary", "x.md"], "give --wait"),
+            (["--junit", "x.xml"], "add --wait"),
+            (["--summary", "x.md"], "add --wait"),
             (["--wait", "--junit", "/nonexistent/x.xml"], "no folder there"),
             (["--wait", "--summary", ""], "no folder there"),
         ],
@@ -91,7 +91,7 @@ class TestRefusedBeforeTheStart:
         assert result.code == 2 and said in result.err and not Run.objects.exists()
 
     def test_an_interrupt_before_the_start_starts_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Interrupts, "asked", property(lambda _: True))
+        monkeypatch.setattr(Interrupts, "received", property(lambda _: True))
         result = command("start", "--endpoint", "scripted", "--wait", "--json")
         assert (result.code, result.json["code"]) == (4, "command.interrupted")
         assert "nothing was started" in result.err and not Run.objects.exists()

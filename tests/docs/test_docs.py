@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchsite.lib.serializing import Exit
 from evidence.harbor.applied import config_differences, lock_differences, trial_lock_differences
 from evidence.models import READABLE, ArtifactState
 from runs.checks import readiness
@@ -17,7 +18,6 @@ from runs.engine.assets.harness_lock import REVIEWED_SOURCE_COMMIT
 from runs.engine.assets.wheels import read_requirements
 from runs.engine.network import egress, gateway
 from runs.engine.preflight import capabilities
-from runs.management.output import Exit
 from runs.models import Cleanup
 from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import BADGES, CODES

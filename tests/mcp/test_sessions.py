@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.db import transaction
 
-from benchsite.mcp.server import tool_schemas
+from benchsite.mcp.server import tools_document
 from runs.models import AuditEntry, Preview, Run
 from runs.services import lifecycle, queue
 from runs.services.previewing import make_preview
@@ -247,7 +247,7 @@ def test_the_schemas_need_no_database(environment):
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == json.dumps(tool_schemas(), indent=2, sort_keys=True) + "\n"
+    assert ended.stdout == json.dumps(tools_document(), indent=2, sort_keys=True) + "\n"
 
 
 def test_cancelling_a_run_that_is_carried_out_sets_the_flag(connect):

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.db import OperationalError
+from django.utils import timezone
 from mcp_types import CallToolResult
 
 from benchsite import __version__
 from benchsite.lib.canonical import canonical_bytes, canonical_sha256
 from benchsite.mcp import evidence_tools, run_tools, tools
-from benchsite.mcp.server import tool_schemas
-from benchsite.mcp.tools import TOOLS, carry_out
+from benchsite.mcp.server import tools_document
+from benchsite.mcp.tools import TOOLS, call_tool
 from evidence.models import Artifact
 from evidence.register import proved_blocks, store
 from runs.models import AuditEntry, Preview
@@ -39,7 +41,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(user: Any, tool: str, **given: Any) -> CallToolResult:
-    result = carry_out(user.pk, tool, given)
+    result = call_tool(user.pk, tool, given)
     validated(dict(result.structured_content))
     return result
 
@@ -88,8 +90,9 @@ def as_options(given: dict[str, Any]) -> list[str]:
     ],
 )
 def test_the_same_input_gives_the_same_bytes_as_the_command(site: Site, given: dict[str, Any]) -> None:
-    shown = ok(site.operator, "preview", endpoint="scripted", **given)
-    _, told = command("--endpoint", "scripted", *as_options(given))
+    with time_machine.travel(timezone.now(), tick=False):  # the checks say how many seconds old a report is
+        shown = ok(site.operator, "preview", endpoint="scripted", **given)
+        _, told = command("--endpoint", "scripted", *as_options(given))
     assert canonical_bytes(shown["spec"]) == canonical_bytes(told["spec"])
     assert shown["spec_sha256"] == told["spec_sha256"] == canonical_sha256(shown["spec"])
     assert len({row.spec for row in Preview.objects.all()}) == 1
@@ -130,7 +133,7 @@ def test_what_blocks_is_shown_and_refuses_the_start(site: Site) -> None:
 
 
 def test_schemas_are_sorted_closed_and_described() -> None:
-    document = tool_schemas()
+    document = tools_document()
     names = [tool["name"] for tool in document["tools"]]
     assert document["schema"] == "benchsite.mcp-tools/v1" and names == sorted(tool.name for tool in TOOLS)
     for tool in document["tools"]:
@@ -141,7 +144,7 @@ def test_schemas_are_sorted_closed_and_described() -> None:
 
 
 def test_start_cannot_be_asked_for_without_a_preview() -> None:
-    [start] = [tool for tool in tool_schemas()["tools"] if tool["name"] == "start"]
+    [start] = [tool for tool in tools_document()["tools"] if tool["name"] == "start"]
     assert sorted(start["inputSchema"]["required"]) == ["preview", "spec_sha256"]
 
 
@@ -367,4 +370,4 @@ def test_an_account_that_was_deleted_can_do_nothing(site: Site) -> None:
     gone = person("gone", "operator")
     pk = gone.pk
     gone.delete()
-    assert carry_out(pk, "status", {}).structured_content["code"] == "mcp.user_gone"
+    assert call_tool(pk, "status", {}).structured_content["code"] == "mcp.user_gone"

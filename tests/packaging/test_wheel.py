@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchsite.mcp.server import tool_schemas
+from benchsite.mcp.server import tools_document
 from runs.engine.assets.adapter import adapter_files, adapter_hashes, adapter_sha256
 from tests.packaging.installing import PACKAGES, ROOT, Installed, tracked, wheel_names
 
@@ -102,7 +102,7 @@ def test_the_schemas_of_the_tools_are_printed_without_a_database(installed: Inst
     nowhere = {"BENCHSITE_DATA": str(tmp_path / "data"), "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     done = installed.run("mcp", "--schema", **nowhere)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == tool_schemas()
+    assert json.loads(done.stdout) == tools_document()
 
 
 def test_a_preview_says_what_is_missing(installed: Installed, data: dict[str, str]) -> None:

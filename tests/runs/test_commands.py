@@ -8,10 +8,13 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from benchsite.lib.serializing import Exit
 from runs.engine import worker
-from runs.management.output import Exit, Printer, exit_of, inert
+from runs.management.escaping import escape_for_terminal
+from runs.management.printing import Printer
 from runs.models import Cleanup, Preview, Run, RunState, Worker
 from runs.outcomes.buckets import Bucket, Verdict
+from runs.serializers.errors import exit_of_run
 from runs.services import lifecycle, queue, runlog
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
@@ -64,7 +67,7 @@ class TestExitCodes:
     )
     def test_status_exits_by_the_verdict(self, code, ending):
         run = ended(*ending.pop("ends"), **ending)
-        assert exit_of(run) == code
+        assert exit_of_run(run) == code
         result = command("status", run.key)
         assert result.code == code and result.err == ""
         assert f"verdict {run.verdict}, cleanup {run.cleanup}" in result.out
@@ -319,7 +322,7 @@ class TestWorker:
 
 class TestPrinter:
     def test_text_from_elsewhere_is_inert(self):
-        assert inert("a\x1b]0;t\x07\n\u202eb\u00e9") == "a\\x1b]0;t\\x07\\x0a\\u202eb\u00e9"
+        assert escape_for_terminal("a\x1b]0;t\x07\n\u202eb\u00e9") == "a\\x1b]0;t\\x07\\x0a\\u202eb\u00e9"
 
     def test_a_table_on_a_terminal_has_headings_and_no_markup(self):
         class Terminal(io.StringIO):
@@ -334,5 +337,5 @@ class TestPrinter:
         out = io.StringIO()
         printer = Printer(out, io.StringIO(), as_json=True)
         printer.line("hidden")
-        printer.json("benchsite.x/v1", {"name": "é"})
+        printer.json({"schema": "benchsite.x/v1", "name": "é"})
         assert out.getvalue() == '{"schema": "benchsite.x/v1", "name": "\\u00e9"}\n'

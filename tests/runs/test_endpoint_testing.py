@@ -9,9 +9,9 @@ from django.core.exceptions import PermissionDenied
 from django.utils import timezone
 from redis.exceptions import ConnectionError as NoRedis
 
+from benchsite.lib.serializing import Exit
 from runs.checks.check import Check
 from runs.checks.readiness import Answer, judge
-from runs.management.output import Exit
 from runs.models import AuditEntry, EndpointTest, Worker
 from runs.models.endpoint_tests import WAITS_AT_MOST
 from runs.services import endpoint_testing, queue, registry

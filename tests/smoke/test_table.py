@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from rich.console import Console
 
 from runs.management.commands.smoke import HEADINGS, findings, narrow_cells
-from runs.management.tables import show_table
+from runs.management.printing import show_table
 from runs.smoke.scenarios import SCENARIOS, ScenarioResult
 
 

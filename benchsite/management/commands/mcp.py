@@ -6,8 +6,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite.mcp.server import SiteServer, tool_schemas
-from runs.management.output import Exit, SiteCommand, acting_user
+from benchsite.lib.serializing import Exit
+from benchsite.mcp.server import SiteServer, tools_document
+from runs.management.command import SiteCommand, acting_user
 from runs.services.refusals import BadInput
 
 
@@ -28,10 +29,10 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         if options["schema"]:
-            document = tool_schemas()
+            document = tools_document()
             for line in json.dumps(document, indent=2, sort_keys=True).splitlines():
                 self.output.line(line)
-            self.output.json(document.pop("schema"), document)
+            self.output.json(document)
         else:
             SiteServer(user).run("stdio")
         return Exit.DONE

@@ -8,17 +8,17 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.serializing import Exit, error_document
 from benchsite.lib.words import counted
 from evidence.register.auditing import AuditDifference, NoRoom, audit
 from evidence.register.store import StorageFails
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from evidence.serializers import audit_document
+from runs.management.command import SiteCommand
+from runs.management.waiting import heartbeat
 from runs.models import Run
 from runs.ownership.scratch import scratch
 from runs.services import access
 from runs.services.run_lookup import find_run
-
-SCHEMA = "benchsite.audit/v1"
 
 
 class Command(SiteCommand):
@@ -39,8 +39,7 @@ class Command(SiteCommand):
         except StorageFails:
             raise  # it says nothing of the files, and nothing of the room for their copies
         except (NoRoom, OSError):
-            self.output.error(NoRoom.code, NoRoom.sentence, Exit.ERROR, {})
-            return Exit.ERROR
+            return self.output.error(error_document(NoRoom.code, NoRoom.sentence, Exit.ERROR))
         self.output.table(
             ("difference", "where", "expected", "found"),
             [[found.what, found.where, found.expected, found.found] for found in report.differences]
@@ -51,18 +50,7 @@ class Command(SiteCommand):
         self.output.line(f"{report.files} {what} audited: {word}")
         if report.expired:
             self.output.line("private evidence was removed by retention, so no result can be derived again")
-        self.output.json(
-            SCHEMA,
-            {
-                "run": run.key,
-                "files": report.files,
-                "trials": report.trials,
-                "clean": report.clean,
-                "expired": report.expired,
-                "differences": [difference.as_json() for difference in report.differences],
-                "unavailable": list(report.unavailable),
-            },
-        )
+        self.output.json(audit_document(run, report))
         return Exit.DONE if report.clean else Exit.ERROR
 
     def _replay(self, run: Run, folder: Path) -> Iterator[AuditDifference]:

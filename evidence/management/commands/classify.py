@@ -6,16 +6,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.serializing import Exit
+from evidence.serializers import classification_document
 from evidence.suite.judgement import RunJudgement, judge
 from evidence.suite.run_facts import RunFacts, read_run
-from evidence.trial.document import trial_document
-from runs.management.output import Exit, SiteCommand
-from runs.management.run_words import coverage
-from runs.outcomes.buckets import Verdict
+from runs.management.command import SiteCommand
+from runs.management.run_text import coverage
+from runs.serializers.errors import exit_of_verdict
 from runs.services.refusals import BadInput
-
-SCHEMA = "benchsite.classification/v1"
-_EXITS = {Verdict.PASSED: Exit.DONE, Verdict.FAILED: Exit.FAILED, Verdict.CANCELLED: Exit.CANCELLED}
 
 
 class Command(SiteCommand):
@@ -35,7 +33,7 @@ class Command(SiteCommand):
         facts = read_run(directory, spec_sha256=options["spec_sha256"])
         judgement = judge(facts, cleanup_clean=_is_clean(facts))
         self._print(facts, judgement)
-        return _EXITS.get(judgement.suite.verdict, Exit.ERROR)
+        return exit_of_verdict(judgement.suite.verdict)
 
     def _print(self, facts: RunFacts, judgement: RunJudgement) -> None:
         results, suite = judgement.trials, judgement.suite
@@ -44,21 +42,9 @@ class Command(SiteCommand):
             for trial, result in zip(facts.trials, results, strict=True)
         ]
         self.output.table(("trial", "task", "result", "code", "why"), rows)
-        counts = {name: getattr(suite.counts, name) for name in type(suite.counts).__dataclass_fields__}
-        self.output.line(f"{suite.verdict}: {suite.sentence} {coverage(counts)}")
-        checks = [check for check in facts.checks if not check.ok]
-        self.output.json(
-            SCHEMA,
-            {
-                "run_id": facts.run_id,
-                "spec_sha256": facts.spec_sha256,
-                "verdict": suite.verdict.value,
-                "sentence": suite.sentence,
-                "counts": counts,
-                "failed_checks": [{"name": check.name, "code": check.code} for check in checks],
-                "trials": [trial_document(trial, each) for trial, each in zip(facts.trials, results, strict=True)],
-            },
-        )
+        document = classification_document(facts, judgement)
+        self.output.line(f"{suite.verdict}: {suite.sentence} {coverage(document['counts'])}")
+        self.output.json(document)
 
 
 def _is_clean(facts: RunFacts) -> bool:

@@ -8,17 +8,17 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib import words
+from benchsite.lib.serializing import Exit, error_document
 from evidence.models import Artifact
 from evidence.register.store import HashDiffers
-from evidence.register.streaming import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, give
-from runs.management.new_files import write_new
-from runs.management.output import Exit, SiteCommand
+from evidence.register.streaming import NoSuchEvidence, NotInStorage, artifact_for, artifacts_for, stream_file
+from evidence.serializers import evidence_document, evidence_file_document
+from runs.management.command import SiteCommand
+from runs.management.files import write_new
 from runs.models import Run
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
 
-SCHEMA = "benchsite.evidence/v1"
-FILE_SCHEMA = "benchsite.evidence-file/v1"
 STDOUT = "-"
 _HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path", "sha256")
 
@@ -43,22 +43,21 @@ class Command(SiteCommand):
         try:
             return self._get(user, _file_of(user, run, options["get"]), options["output"])
         except (HashDiffers, NotInStorage) as error:
-            self.output.error(error.code, error.sentence, Exit.ERROR, {})
-            return Exit.ERROR
+            return self.output.error(error_document(error.code, error.sentence, Exit.ERROR))
 
     def _list(self, user: User, run: Run) -> Exit:
         files = list(artifacts_for(user, run).order_by("trial", "path"))
         if self.output.on_terminal:
             for file in files:
-                self._tell(file)
+                self._print(file)
         else:  # where lines may be as long as they like
             self.output.table(_HEADINGS, [_row(file) for file in files])
         if not files:
             self.output.line("nothing is registered" if run.terminal else "nothing is registered before the run ends")
-        self.output.json(SCHEMA, {"run": run.key, "files": [file_json(file) for file in files]})
+        self.output.json(evidence_document(run, files))
         return Exit.DONE
 
-    def _tell(self, file: Artifact) -> None:
+    def _print(self, file: Artifact) -> None:
         """Two lines, which fit into 80 columns but for a path that does not: the id can be copied for --get."""
         key, _trial, kind, size, privacy, state, path, _sha256 = _row(file)
         self.output.line(str(path))
@@ -67,13 +66,13 @@ class Command(SiteCommand):
     def _get(self, user: User, file: Artifact, target: str) -> Exit:
         if target == STDOUT:
             stream = sys.stdout.buffer
-            for piece in give(user, file, verified_first=True):
+            for piece in stream_file(user, file, verified_first=True):
                 stream.write(piece)
             stream.flush()
             return Exit.DONE
-        write_new(Path(target), give(user, file))
+        write_new(Path(target), stream_file(user, file))
         self.output.line(f"{file.path}: {words.size(file.size)} written to {target}, SHA-256 {file.sha256}")
-        self.output.json(FILE_SCHEMA, {"run": file.run.key, "file": file_json(file), "output": target})
+        self.output.json(evidence_file_document(file, target))
         return Exit.DONE
 
 
@@ -98,29 +97,8 @@ def _file_of(user: User, run: Run, key: str) -> Artifact:
 def _row(file: Artifact) -> list[object]:
     size = words.size(file.size) if file.readable else words.NOT_RECORDED
     state = file.get_state_display().lower()
+    privacy = "public" if file.public else "private"
     return [
-        file.key if file.readable else "-", file.trial or "run", file.kind, size, _privacy(file), state, file.path,
+        file.key if file.readable else "-", file.trial or "run", file.kind, size, privacy, state, file.path,
         file.sha256 or "-",
     ]  # fmt: skip
-
-
-def _privacy(file: Artifact) -> str:
-    return "public" if file.public else "private"
-
-
-def file_json(file: Artifact) -> dict[str, Any]:
-    """One file as documented for ``--json``; ``id``, ``size`` and ``sha256`` are null when nothing can be read."""
-    readable = file.readable
-    return {
-        "id": file.key if readable else None,
-        "trial": file.trial,
-        "kind": file.kind,
-        "path": file.path,
-        "state": file.state,
-        "privacy": _privacy(file),
-        "size": file.size if readable else None,
-        "source_size": file.source_size,
-        "sha256": file.sha256 if readable else None,
-        "redactions": file.redactions,
-        "note": file.note,
-    }

@@ -9,14 +9,13 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from benchsite.lib import words
+from benchsite.lib.serializing import Exit
 from evidence.register.retention import Expiry, due, expire, kept_back, what_expires
 from evidence.register.store import StorageFails
-from runs.management.output import Exit, SiteCommand
+from evidence.serializers import expiry_document
+from runs.management.command import SiteCommand
 from runs.services import access
 from runs.services.refusals import BadInput, Refusal
-
-SCHEMA = "benchsite.expiry/v1"
-_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Command(SiteCommand):
@@ -43,9 +42,9 @@ class Command(SiteCommand):
                 found.append(expiry)
                 self.output.line(_line(expiry, applied=options["apply"]))
         kept = kept_back(before)
-        self._sum_up(found, kept, failed, applied=options["apply"])
-        document = {"applied": options["apply"], "ended_before": before.strftime(_TIME), "failed": failed, **kept}
-        self.output.json(SCHEMA, {**document, "runs": [_json(expiry) for expiry in found]})
+        self._print_sums(found, kept, failed, applied=options["apply"])
+        document = expiry_document(found, kept, ended_before=before, failed=failed, applied=options["apply"])
+        self.output.json(document)
         return Exit.ERROR if failed else Exit.DONE
 
     def _remove(self, user: User, planned: Expiry) -> tuple[Expiry, int]:
@@ -56,10 +55,10 @@ class Command(SiteCommand):
             remover = (lambda key: delete_evidence(settings.DATA, key)) if planned.folder else None
             return expire(user=user, run=planned.run, remove_folder=remover), 0
         except (Refusal, WorkRefused) as error:
-            self.output.complain(f"run {planned.run.key}: {error.sentence}")
+            self.output.warn(f"run {planned.run.key}: {error.sentence}")
         except OSError as error:
             reason = error.sentence if isinstance(error, StorageFails) else error.strerror
-            self.output.complain(f"run {planned.run.key}: {reason}; not all of it was removed, try again")
+            self.output.warn(f"run {planned.run.key}: {reason}; not all of it was removed, try again")
         return Expiry(planned.run, 0, 0, 0, folder=False), 1
 
     def _folder_here(self, key: str) -> bool:
@@ -70,7 +69,7 @@ class Command(SiteCommand):
         except WorkRefused:
             return True  # its removal is refused, and said
 
-    def _sum_up(self, found: list[Expiry], kept: dict[str, int], failed: int, *, applied: bool) -> None:
+    def _print_sums(self, found: list[Expiry], kept: dict[str, int], failed: int, *, applied: bool) -> None:
         word = "removed" if applied else "would be removed with --apply"
         size = words.size(sum(expiry.bytes for expiry in found))
         self.output.line(
@@ -98,14 +97,3 @@ def _line(expiry: Expiry, *, applied: bool) -> str:
         f"run {run.key} ended {ended}: {verb} {words.counted(expiry.files, 'private file')}, "
         f"{words.size(expiry.bytes)}, {words.counted(expiry.log_lines, 'log line')}{folder}"
     )
-
-
-def _json(expiry: Expiry) -> dict[str, Any]:
-    return {
-        "run": expiry.run.key,
-        "ended_at": expiry.run.ended_at.strftime(_TIME) if expiry.run.ended_at else None,
-        "files": expiry.files,
-        "bytes": expiry.bytes,
-        "log_lines": expiry.log_lines,
-        "folder": expiry.folder,
-    }

@@ -7,17 +7,17 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.serializing import Exit, error_document
 from evidence.register.export import ExportRefused, export
 from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
-from runs.management.heartbeat import heartbeat
-from runs.management.new_files import write_new
-from runs.management.output import Exit, SiteCommand
+from evidence.serializers import export_document
+from runs.management.command import SiteCommand
+from runs.management.files import write_new
+from runs.management.waiting import heartbeat
 from runs.models import AuditKind, Run
 from runs.services import access, audit
 from runs.services.run_lookup import find_run
-
-SCHEMA = "benchsite.export/v1"
 
 
 class Command(SiteCommand):
@@ -36,16 +36,15 @@ class Command(SiteCommand):
             with heartbeat(self.output, f"writing {target}"):
                 write_new(target, found.chunks)
         except ExportRefused as refused:
-            self.output.error(refused.code, refused.sentence, Exit.BLOCKED, {"paths": list(refused.paths)})
-            return Exit.BLOCKED
+            document = error_document(refused.code, refused.sentence, Exit.BLOCKED, paths=list(refused.paths))
+            return self.output.error(document)
         except (HashDiffers, OSError) as error:  # what goes wrong with the archive itself is bad input
             lost = error if isinstance(error, HashDiffers | StorageFails) else NotInStorage()
-            self.output.error(lost.code, lost.sentence, Exit.ERROR, {})
-            return Exit.ERROR
+            return self.output.error(error_document(lost.code, lost.sentence, Exit.ERROR))
         detail = {"bytes": found.size, "files": found.files, "public": options["public"]}
         audit.record(AuditKind.DOWNLOAD, user=user, run_id=run.pk, subject=found.name, detail=detail)
         self.output.line(f"{found.files} files, {found.size:,} bytes: {target}")
-        self.output.json(SCHEMA, {"run": run.key, "files": found.files, "bytes": found.size})
+        self.output.json(export_document(run, found))
         return Exit.DONE
 
 

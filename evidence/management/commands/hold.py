@@ -5,11 +5,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.serializing import Exit
 from evidence.register.retention import hold, release
-from runs.management.output import Exit, SiteCommand
+from evidence.serializers import hold_document
+from runs.management.command import SiteCommand
 from runs.services.run_lookup import find_run
-
-SCHEMA = "benchsite.hold/v1"
 
 
 class Command(SiteCommand):
@@ -26,11 +26,11 @@ class Command(SiteCommand):
         if options["release"]:
             found = release(user=user, run=run)
             self.output.line(f"run {run.key}: {'released' if found else 'no hold lies on it'}")
-            self.output.json(SCHEMA, {"run": run.key, "held": False, "reason": None})
+            self.output.json(hold_document(run, None))
             return Exit.DONE
         placed = hold(user=user, run=run, reason=options["reason"])
         self.output.line(
             f"run {run.key}: held since {placed.placed_at:%Y-%m-%d} by {placed.placed_by_name}: {placed.reason}"
         )
-        self.output.json(SCHEMA, {"run": run.key, "held": True, "reason": placed.reason})
+        self.output.json(hold_document(run, placed))
         return Exit.DONE

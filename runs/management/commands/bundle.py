@@ -1,6 +1,6 @@
 """Builds, verifies, certifies and stores task bundles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,18 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.problems import DocumentError, Problem
+from benchsite.lib.serializing import Exit
 from runs.documents.bundle import packaged
 from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 from runs.images.recipes import recipe_identities
-from runs.management.documents import problem_rows, refusal_line
-from runs.management.heartbeat import heartbeat
-from runs.management.output import CLI_USER, Exit, SiteCommand
-from runs.models import TaskBundle
+from runs.management.command import CLI_USER, SiteCommand
+from runs.management.waiting import heartbeat
+from runs.serializers.definitions import (
+    bundle_build_document,
+    bundle_certification_document,
+    bundle_check_document,
+    bundle_import_document,
+)
 from runs.services import access, bundle_import
 from runs.services.refusals import BadInput
 
@@ -65,7 +70,7 @@ class Command(SiteCommand):
         word = "out of date" if check else "written"
         self.output.line(f"{', '.join(changed)}: {word}" if changed else "up to date")
         digest = "" if bundle is None else bundle.manifest_sha256
-        self.output.json("benchsite.bundle-build/v1", {"changed": changed, "manifest_sha256": digest})
+        self.output.json(bundle_build_document(changed, digest))
         return Exit.BAD_INPUT if check and changed else Exit.DONE
 
     def _verify(self, folder: Path) -> Exit:
@@ -74,8 +79,7 @@ class Command(SiteCommand):
         if problems:
             return self._refuse(folder, problems)
         self._describe(bundle)
-        document = {"valid": True, "problems": [], "manifest_sha256": bundle.manifest_sha256}
-        self.output.json("benchsite.bundle-check/v1", document)
+        self.output.json(bundle_check_document(bundle.manifest_sha256))
         return Exit.DONE
 
     def _certify(self, folder: Path, user: User) -> Exit:
@@ -83,18 +87,18 @@ class Command(SiteCommand):
         from runs.engine.grading.certifying import certify_in_containers  # only workers import the engine
 
         with heartbeat(self.output, "certifying in containers") as report:
-            record = certify_in_containers(folder, on_case=partial(_case, report))
+            record = certify_in_containers(folder, on_case=partial(_report_case, report))
         if record["passed"]:
             bundle_import.write_record(folder, record)
         self.output.line("certified" if record["passed"] else "NOT certified")
-        self.output.json("benchsite.bundle-certification/v1", {"record": record})
+        self.output.json(bundle_certification_document(record))
         return Exit.DONE if record["passed"] else Exit.FAILED
 
     def _import(self, folder: Path, user: User) -> Exit:
         access.require(user, access.START)
         row = bundle_import.import_bundle(folder, data=settings.DATA, user=user)
         self.output.line(f"{row}: {row.get_status_display().lower()}, manifest {row.manifest_sha256}")
-        self.output.json("benchsite.bundle-import/v1", _row(row))
+        self.output.json(bundle_import_document(row))
         return Exit.DONE
 
     def _describe(self, bundle: LoadedBundle) -> None:
@@ -104,22 +108,11 @@ class Command(SiteCommand):
         rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
         self.output.table(("task", "files", "checksum"), rows)
 
-    def _refuse(self, folder: Path, problems: list[Problem] | tuple[Problem, ...]) -> Exit:
-        self.output.table(("code", "path", "problem"), problem_rows(problems))
-        found = [problem.as_json() for problem in problems]
-        self.output.json("benchsite.bundle-check/v1", {"valid": False, "problems": found})
-        self.output.complain(refusal_line(folder, problems))
+    def _refuse(self, folder: Path, problems: Sequence[Problem]) -> Exit:
+        self.output.problems(folder, problems)
+        self.output.json(bundle_check_document(None, problems))
         return Exit.BAD_INPUT
 
 
-def _case(report: Callable[[str], None], task: str, case: str, passed: bool) -> None:
+def _report_case(report: Callable[[str], None], task: str, case: str, passed: bool) -> None:
     report(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")
-
-
-def _row(row: TaskBundle) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "revision": row.revision,
-        "status": row.status,
-        "manifest_sha256": row.manifest_sha256,
-    }

@@ -6,9 +6,11 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand
-from runs.management.run_words import RUN_SCHEMA, run_json
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.management.run_text import print_left
 from runs.models import Cleanup, Run
+from runs.serializers.runs import run_document
 from runs.services.cleaning import declare_resolved, request_cleanup
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
@@ -41,8 +43,8 @@ class Command(SiteCommand):
 
             retry_cleanup(run.key)
         run = find_run(run.key)
-        self._tell(run, asked=asked, here=here)
-        self.output.json(RUN_SCHEMA, run_json(run, private=True))
+        self._print(run, asked=asked, here=here)
+        self.output.json(run_document(run, private=True))
         return Exit.CLEANUP_FAILED if here and run.cleanup == Cleanup.FAILED else Exit.DONE
 
     def _declare(self, user: User, run: Run, reason: str, *, here: bool) -> Exit:
@@ -54,14 +56,12 @@ class Command(SiteCommand):
         declare_resolved(user=user, run=run, reason=reason, look=look)
         run = find_run(run.key)
         self.output.line(f"run {run.key}: declared resolved, not verified; verdict {run.verdict} unchanged")
-        self.output.json(RUN_SCHEMA, run_json(run, private=True))
+        self.output.json(run_document(run, private=True))
         return Exit.DONE
 
-    def _tell(self, run: Run, *, asked: bool, here: bool) -> None:
+    def _print(self, run: Run, *, asked: bool, here: bool) -> None:
         if asked and not here:
             self.output.line(f"run {run.key}: worker {run.worker.name} was asked to clean up")
         else:
             self.output.line(f"run {run.key}: cleanup {run.cleanup}, verdict {run.verdict} unchanged")
-        for resource in run.resources.all():
-            if resource.left:
-                self.output.line(f"left: {resource.role} {resource.resource_id}: {resource.detail}")
+        print_left(self.output, run)

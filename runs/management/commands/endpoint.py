@@ -8,15 +8,16 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.database_retry import patiently
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.management.run_text import print_checks
+from runs.management.waiting import heartbeat
 from runs.models import ConnectionOutcome, Endpoint, EndpointTest
+from runs.serializers.workers import endpoint_document, endpoint_fields, endpoint_test_document, endpoints_document
 from runs.services import access, endpoint_testing, registry
 from runs.services.refusals import BadInput
 from runs.web.presenting.connections import connection_row
 
-_LIST, _SHOW, _TEST = "benchsite.endpoints/v1", "benchsite.endpoint-record/v1", "benchsite.endpoint-test/v1"
-_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _POLL_S = 0.5
 _EXITS = {
     ConnectionOutcome.READY: Exit.DONE,
@@ -50,7 +51,7 @@ class Command(SiteCommand):
         worker = registry.find_worker(options["worker"])
         test, _ = endpoint_testing.request_test(user=user, endpoint=endpoint, worker=worker)
         test.refresh_from_db()  # without a queue it has ended already
-        return self._told(self._ended(test) if options["wait"] else test)
+        return self._report(self._wait(test) if options["wait"] else test)
 
     def _list(self) -> Exit:
         rows = list(Endpoint.objects.filter(active=True).defer("record").order_by("name"))
@@ -59,62 +60,32 @@ class Command(SiteCommand):
         elif rows:
             headings = ("name", "version", "model", "address", "route")
             self.output.table(headings, [(e.name, e.version, e.model, e.base_url, e.route) for e in rows])
-        self.output.json(_LIST, {"endpoints": [_endpoint_json(endpoint) for endpoint in rows]})
+        self.output.json(endpoints_document(rows))
         return Exit.DONE
 
     def _show(self, endpoint: Endpoint) -> Exit:
-        self.output.table(("field", "value"), list(_endpoint_json(endpoint).items()))
+        self.output.table(("field", "value"), list(endpoint_fields(endpoint).items()))
         tests = endpoint_testing.last_tests(endpoint)
         for test in tests:
-            self._lines(test)
-        document = {**_endpoint_json(endpoint), "tests": [_test_json(test) for test in tests]}
-        self.output.json(_SHOW, document)
+            self._print(test)
+        self.output.json(endpoint_document(endpoint, tests))
         return Exit.DONE
 
-    def _ended(self, test: EndpointTest) -> EndpointTest:
+    def _wait(self, test: EndpointTest) -> EndpointTest:
         with heartbeat(self.output, f"waiting for worker {test.worker.name} to test {test.endpoint.name}"):
             while test.live:
                 time.sleep(_POLL_S)
                 test = patiently(EndpointTest.objects.select_related("endpoint", "worker").filter(pk=test.pk).get)
         return test
 
-    def _told(self, test: EndpointTest) -> Exit:
-        self._lines(test)
-        self.output.json(_TEST, _test_json(test))
+    def _report(self, test: EndpointTest) -> Exit:
+        self._print(test)
+        self.output.json(endpoint_test_document(test))
         if test.live:
             return Exit.DONE
         return _EXITS[ConnectionOutcome(test.outcome)] if test.done else Exit.ERROR
 
-    def _lines(self, test: EndpointTest) -> None:
+    def _print(self, test: EndpointTest) -> None:
         row = connection_row(test)
         self.output.line(f"{test.endpoint} from {row.worker}: {row.word.lower()}{f' ({row.why})' if row.why else ''}")
-        cells = [("held" if one["passed"] else one["code"], one["name"], _found(one)) for one in test.checks]
-        if cells:
-            self.output.table(("result", "check", "found"), cells)
-
-
-def _found(check: dict[str, Any]) -> str:
-    return f"{check['detail']} {check['remedy']}".strip()
-
-
-def _endpoint_json(endpoint: Endpoint) -> dict[str, Any]:
-    """What everybody may see: the address and the names, not the credential's place."""
-    names = ("name", "version", "model", "served_model", "base_url", "route", "scripted", "active", "record_sha256")
-    return {name: getattr(endpoint, name) for name in names}
-
-
-def _test_json(test: EndpointTest) -> dict[str, Any]:
-    return {
-        "test": test.pk.hex,
-        "endpoint": test.endpoint.name,
-        "version": test.endpoint.version,
-        "worker": test.worker.name,
-        "state": test.state,
-        "outcome": test.outcome or None,
-        "checks": test.checks,
-        "seconds": test.seconds,
-        "failure": {"code": test.failure_code, "sentence": test.failure} if test.failure_code else None,
-        "requested_by": test.requested_by_name,
-        "requested_at": test.requested_at.strftime(_TIME),
-        "ended_at": None if test.ended_at is None else test.ended_at.strftime(_TIME),
-    }
+        print_checks(self.output, test.checks)

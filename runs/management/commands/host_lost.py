@@ -7,7 +7,9 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from benchsite.lib import words
-from runs.management.output import Exit, SiteCommand
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.serializers.runs import host_lost_document
 from runs.services import access, lost_hosts, registry
 from runs.services.worker_condition import condition
 
@@ -32,6 +34,5 @@ class Command(SiteCommand):
             self.output.line("no run is being executed there")
         if not done:
             self.output.line("nothing was done; repeat it with --yes")
-        document = {"worker": worker.name, "condition": found, "declared": done, "runs": [run.key for run in runs]}
-        self.output.json("benchsite.host-lost/v1", document)
+        self.output.json(host_lost_document(worker.name, found, runs, declared=done))
         return Exit.DONE if done else Exit.BLOCKED

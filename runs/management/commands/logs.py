@@ -6,8 +6,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand
-from runs.models import LogLine, Run
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.models import Run
+from runs.serializers.runs import logs_document
 from runs.services import access
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
@@ -38,27 +40,21 @@ class Command(SiteCommand):
             raise BadInput(f"--cursor is 0 or more, --limit is 1 to {MAX_LIMIT}.")
         if options["follow"] and options["json"]:
             raise BadInput("--follow prints lines; use --json with --cursor to poll.")
-        cursor = self._window(run, cursor, limit)
+        cursor = self._print_window(run, cursor, limit)
         while options["follow"]:
             ended = Run.objects.get(pk=run.pk).terminal  # asked first, so that no last line is missed
-            before, cursor = cursor, self._window(run, cursor, limit)
+            before, cursor = cursor, self._print_window(run, cursor, limit)
             if cursor == before:
                 if ended:
                     break
                 time.sleep(_FOLLOW_S)
         return Exit.DONE
 
-    def _window(self, run: Run, cursor: int, limit: int) -> int:
+    def _print_window(self, run: Run, cursor: int, limit: int) -> int:
         window = read_log(run, cursor=cursor, limit=limit)
         if window.lines and window.lines[0].seq > cursor:
             self.output.line(f"({window.lines[0].seq - cursor} older lines were dropped)")
         for line in window.lines:
             self.output.line(f"{line.at:%H:%M:%S} {line.source} {line.text}{' (cut)' if line.cut else ''}")
-        document = {"run": run.key, "next_cursor": window.next_cursor, "dropped": window.dropped}
-        self.output.json("benchsite.logs/v1", {**document, "lines": [_line(line) for line in window.lines]})
+        self.output.json(logs_document(run, window))
         return window.next_cursor
-
-
-def _line(line: LogLine) -> dict[str, Any]:
-    at = line.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {"seq": line.seq, "at": at, "source": line.source, "text": line.text, "cut": line.cut}

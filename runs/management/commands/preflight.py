@@ -1,7 +1,8 @@
 """Makes every check of this worker, and of a run that somebody might start on it; starts nothing."""
 
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -9,20 +10,23 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from benchsite.lib import words
-from benchsite.lib.canonical import load_object
+from benchsite.lib.canonical import as_object, load_object
+from benchsite.lib.problems import DocumentError
+from benchsite.lib.serializing import Exit
 from runs.documents.specs import Spec
-from runs.management.choosing import add_choice, choice_of, is_chosen
-from runs.management.expectations import expected_of
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
-from runs.management.telling import tell_checks
+from runs.management.arguments import DEFAULT_PROFILE, add_choice, choice_of, is_chosen
+from runs.management.command import SiteCommand
+from runs.management.run_text import print_checks
+from runs.management.waiting import heartbeat
 from runs.models import Worker
-from runs.services import access, registry
+from runs.serializers.previews import preflight_document
+from runs.services import access, locks, registry
 from runs.services.preview_checks import Check, stored_checks, worst_first
 from runs.services.previewing import resolve
 from runs.services.refusals import BadInput
 
-SCHEMA = "benchsite.preflight/v1"
+if TYPE_CHECKING:
+    from runs.engine.preflight.host_preflight import Expected
 
 
 class Command(SiteCommand):
@@ -44,25 +48,20 @@ class Command(SiteCommand):
         worker = _worker(options["worker"], must_exist=options["stored"] or is_chosen(options))
         spec, checks = _of_run(options, worker)
         if not options["stored"]:
-            checks = _merged(checks, self._made_anew(options["worker"], worker, spec))
-        self._tell(worker, options, checks)
-        blocked = any(check["level"] == "block" and not check["passed"] for check in checks)
-        self.output.json(
-            SCHEMA,
-            {
-                "worker": options["worker"],
-                "host": worker.host if worker else settings.WORKER_HOST,
-                "stored": options["stored"],
-                "reported_at": _time(worker),
-                "reported_age_s": _age(worker),
-                "spec_sha256": None if spec is None else spec.spec_sha256,
-                "blocked": blocked,
-                "checks": checks,
-            },
+            checks = _merged(checks, self._checked_now(options["worker"], worker, spec))
+        self._print(worker, options, checks)
+        document = preflight_document(
+            options["worker"],
+            worker.host if worker else settings.WORKER_HOST,
+            worker,
+            spec,
+            checks,
+            stored=options["stored"],
         )
-        return Exit.BLOCKED if blocked else Exit.DONE
+        self.output.json(document)
+        return Exit.BLOCKED if document["blocked"] else Exit.DONE
 
-    def _made_anew(self, name: str, worker: Worker | None, spec: Spec | None) -> list[Check]:
+    def _checked_now(self, name: str, worker: Worker | None, spec: Spec | None) -> list[Check]:
         if worker is not None and worker.host and worker.host != settings.WORKER_HOST:
             raise BadInput(
                 f"Worker {name} is on host {worker.host}, and this is {settings.WORKER_HOST}. Run the command there, "
@@ -77,10 +76,10 @@ class Command(SiteCommand):
         host = Host(name, settings.ASSETS, settings.DATA / "maintenance" / name, settings.DOCKER_TIMEOUT_S)
         document: Any = None if spec is None else load_object(spec.text.encode())
         with heartbeat(self.output, f"checking worker {name}"):
-            return [check.as_json() for check in host_checks(host, expected_of(worker, document))]
+            return [check.as_json() for check in host_checks(host, _expected(worker, document))]
 
-    def _tell(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:
-        tell_checks(self.output, checks)
+    def _print(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:
+        print_checks(self.output, checks)
         failed = [check for check in checks if not check["passed"] and check["level"] == "block"]
         source = "made just now"
         if options["stored"]:
@@ -109,12 +108,19 @@ def _merged(stored: Iterable[Check], made: list[Check]) -> list[Check]:
     return worst_first([*(check for check in stored if check["name"] not in names), *made])
 
 
-def _time(worker: Worker | None) -> str | None:
-    if worker is None or worker.reported_at is None:
-        return None
-    return worker.reported_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _expected(worker: Worker | None, spec: dict[str, Any] | None) -> "Expected":
+    """What a spec is bound to; without one, what the worker's rows and the packaged bundle say."""
+    from runs.engine.preflight.host_preflight import Expected  # only workers import the engine
 
-
-def _age(worker: Worker | None) -> float | None:
-    seconds = words.between(worker.reported_at if worker else None, timezone.now())
-    return None if seconds is None else round(max(0.0, seconds), 1)
+    if spec is not None:
+        return Expected(
+            spec["worker"]["capability_sha256"], spec["harness"]["lock_sha256"], spec["images"], spec["limits"]
+        )
+    ceilings: Any = None  # before the packaged bundle was installed
+    with suppress(BadInput, DocumentError, KeyError):
+        manifest = registry.bundle_of(registry.find_profile(DEFAULT_PROFILE)).manifest
+        ceilings = as_object(load_object(manifest.encode())["ceilings"])
+    if worker is None:
+        return Expected(limits=ceilings)
+    images = {role: image.image_id for role, image in locks.images_of(worker).items()}
+    return Expected(worker.capability_sha256, locks.harness_of(worker).lock_sha256, images, ceilings)

@@ -7,8 +7,10 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.canonical import JsonObject
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from benchsite.lib.serializing import Exit, error_document
+from runs.management.command import SiteCommand
+from runs.management.waiting import heartbeat
+from runs.serializers.workers import prepare_document
 from runs.services import access, bundle_import, locks
 
 
@@ -27,12 +29,11 @@ class Command(SiteCommand):
                 assets = prepare(settings.ASSETS, offline=options["offline"], report=report)
         except AssetError as error:
             code = Exit.BLOCKED if error.blocked else Exit.ERROR
-            self.output.error(error.code, error.sentence, code, {})
-            return code
+            return self.output.error(error_document(error.code, error.sentence, code))
         images: dict[str, JsonObject] = {image.role: image.document() for image in assets.images.images}
         locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
         locks.record_image_locks(settings.WORKER_NAME, images)
         profile, bundle = bundle_import.install_packaged()
         self.output.line(f"bundle: {bundle} is {bundle.status}; profile: {profile}")
-        self.output.json("benchsite.prepare/v1", {"harness": assets.harness.lock.document, "images": images})
+        self.output.json(prepare_document(assets.harness.lock.document, images))
         return Exit.DONE

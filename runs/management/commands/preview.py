@@ -7,10 +7,12 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.canonical import load_object
-from runs.management.choosing import add_choice, preview_of
-from runs.management.output import Exit, SiteCommand
-from runs.management.telling import tell_checks
+from benchsite.lib.serializing import Exit
+from runs.management.arguments import add_choice, preview_of
+from runs.management.command import SiteCommand
+from runs.management.run_text import print_checks
 from runs.models import Preview
+from runs.serializers.previews import preview_document
 
 
 class Command(SiteCommand):
@@ -24,35 +26,19 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         preview = preview_of(user, options)
-        self._tell(preview)
-        self.output.json("benchsite.preview/v1", preview_json(preview))
+        self._print(preview)
+        self.output.json(preview_document(preview))
         return Exit.BLOCKED if preview.blocking else Exit.DONE
 
-    def _tell(self, preview: Preview) -> None:
+    def _print(self, preview: Preview) -> None:
         self.output.line(f"preview {preview.id.hex} spec {preview.spec_sha256 or 'not resolved'}")
         if preview.spec:
             spec: Any = load_object(preview.spec.encode())
             tasks = ", ".join(task["name"] for task in spec["tasks"])
             self.output.line(f"tasks: {tasks}; at most {spec['limits']['run_s']} s on {preview.worker.name}")
             self.output.line(f"endpoint: {preview.endpoint.host}, model {preview.endpoint.model}")
-        tell_checks(self.output, preview.checks)
+        print_checks(self.output, preview.checks)
         if not preview.blocking:
-            self.output.line(f"start just this within 15 minutes with: {_start_line(preview)}")
-
-
-def _start_line(preview: Preview) -> str:
-    accept = "".join(f" --accept {shlex.quote(check['name'])}" for check in preview.to_accept)
-    return f"manage.py start --preview {preview.id.hex} --spec-sha256 {preview.spec_sha256}{accept} --wait"
-
-
-def preview_json(preview: Preview) -> dict[str, Any]:
-    """The preview as documented for ``--json`` (schema ``benchsite.preview/v1``)."""
-    return {
-        "preview": preview.id.hex,
-        "spec_sha256": preview.spec_sha256 or None,
-        "spec": load_object(preview.spec.encode()) if preview.spec else None,
-        "checks": preview.checks,
-        "blocked": bool(preview.blocking),
-        "accept": [check["name"] for check in preview.to_accept],
-        "expires_at": preview.expires_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-    }
+            accept = "".join(f" --accept {shlex.quote(check['name'])}" for check in preview.to_accept)
+            start = f"manage.py start --preview {preview.id.hex} --spec-sha256 {preview.spec_sha256}{accept} --wait"
+            self.output.line(f"start exactly this within 15 minutes with: {start}")

@@ -6,8 +6,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.management.waiting import heartbeat
+from runs.serializers.runs import recovery_document
 from runs.services import access, registry
 from runs.services.refusals import Refusal
 
@@ -33,10 +35,10 @@ class Command(SiteCommand):
                 report = recover(options["worker"], every_folder=True)
         except RecoveryBusy as error:
             raise Refusal(error.sentence, code=error.code) from error
-        document = report.as_json()
-        for word, keys in document.items():
+        found = report.as_json()
+        for word, keys in found.items():
             for key in keys:
                 self.output.line(f"{word.replace('_', ' ')}: {key}")
         self.output.line("clean" if report.clean else "not everything is clean")
-        self.output.json("benchsite.recovery/v1", {**document, "clean": report.clean})
+        self.output.json(recovery_document(found, clean=report.clean))
         return Exit.DONE if report.clean else Exit.CLEANUP_FAILED

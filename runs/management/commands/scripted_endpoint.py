@@ -1,4 +1,4 @@
-"""`manage.py scripted_endpoint`: serve the scripted chat-completions endpoint until TERM or interrupt."""
+"""Serves the scripted chat-completions endpoint until TERM or Ctrl-C."""
 
 import ipaddress
 import signal
@@ -11,14 +11,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandParser
 
 from benchsite.lib import environ
-from runs.management.output import CLI_USER, Exit, SiteCommand
+from benchsite.lib.serializing import Exit
+from runs.management.command import CLI_USER, SiteCommand
 from runs.scripted.scripts import ALIAS_PREFIX, Mode
 from runs.scripted.server import SLOW_SECONDS, ScriptedServer
+from runs.serializers.workers import scripted_endpoint_document
 from runs.services.refusals import BadInput
 
 KEY = "BENCHSITE_SCRIPTED_KEY"
 PORT = 8017
-SCHEMA = "benchsite.scripted-endpoint/v1"
 NO_KEY = "scripted.no_key"
 CANNOT_LISTEN = "scripted.cannot_listen"
 LONGEST_DELAY_S = 3600
@@ -61,7 +62,7 @@ class Command(SiteCommand):
         self.output.line(f"Model aliases: {', '.join(aliases)}")
         if ipaddress.ip_address(bind).is_loopback:
             self.output.line("No container reaches a loopback address; use --bind for a run's gateway.")
-        self.output.json(SCHEMA, {"base_url": url, "models": aliases, "scripted": True})
+        self.output.json(scripted_endpoint_document(url, aliases))
 
 
 def _key() -> str:

@@ -1,4 +1,4 @@
-"""`manage.py smoke`: does everything work here, end to end? One table; exit 0 only if every expectation held."""
+"""Makes real runs against the scripted endpoint and compares each with what is expected of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -7,17 +7,18 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandParser
 
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand, acting_user
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand, acting_user
+from runs.management.reports import STATEMENT
+from runs.management.waiting import heartbeat
 from runs.models import Run
+from runs.serializers.runs import smoke_document
 from runs.services import access
 from runs.services.access import Role
 from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import serve
 from runs.smoke.scenarios import SCENARIOS, Scenario, ScenarioResult, misses
 
-SCHEMA = "benchsite.smoke/v1"
-STATEMENT = "A scripted smoke proves the adapter, never a model."
 HEADINGS = ("scenario", "verdict", "evaluated", "passed", "classes", "time", "held")
 
 type Row = tuple[Scenario, Run, ScenarioResult, list[str]]
@@ -52,7 +53,7 @@ class Command(SiteCommand):
             self.output.line(line)
         self.output.line(STATEMENT)
         held = not any(found for *_, found in rows)
-        self.output.json(SCHEMA, {"held": held, "statement": STATEMENT, "runs": _documents(rows)})
+        self.output.json(smoke_document(_documents(rows), held=held, statement=STATEMENT))
         return Exit.DONE if held else Exit.FAILED
 
 

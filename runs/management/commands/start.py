@@ -6,14 +6,14 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.choosing import add_choice, is_chosen, preview_of
-from runs.management.following import follow
-from runs.management.interrupts import Interrupts, interrupts
-from runs.management.output import Exit, SiteCommand
-from runs.management.report_files import add_reports, check_reports
-from runs.management.run_words import RUN_SCHEMA, run_json, state_line
-from runs.management.telling import reported, tell_run
+from benchsite.lib.serializing import Exit
+from runs.management.arguments import add_choice, is_chosen, preview_of
+from runs.management.command import SiteCommand
+from runs.management.reports import add_report_options, check_reports, report_run
+from runs.management.run_text import print_run, state_line
+from runs.management.waiting import Interrupts, follow, interrupts
 from runs.models import Run
+from runs.serializers.runs import run_document
 from runs.services.refusals import BadInput
 from runs.services.starting import confirm, confirm_by_hash, token_of
 
@@ -38,27 +38,27 @@ class Command(SiteCommand):
             "--accept", action="append", default=[], metavar="CHECK",
             help="accept by name a check that the preview asks to accept; may be repeated",
         )  # fmt: skip
-        parser.add_argument("--wait", action="store_true", help="wait for the end, telling each change")
-        add_reports(parser)
+        parser.add_argument("--wait", action="store_true", help="wait until the run has ended and print each change")
+        add_report_options(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         if not options["wait"] and (options["junit"] or options["summary"]):
-            raise BadInput("--junit and --summary tell of a run that has ended; give --wait with them.")
+            raise BadInput("--junit and --summary report a run that has ended; add --wait.")
         check_reports(options)
         if options["wait"]:
-            return self._to_the_end(user, options)
+            return self._start_and_wait(user, options)
         run = _start(user, options)
         self.output.line(state_line(run))
         self.output.line(f"follow it with: manage.py logs {run.key[:8]} --follow")
-        self.output.json(RUN_SCHEMA, run_json(run))
+        self.output.json(run_document(run))
         return Exit.DONE
 
-    def _to_the_end(self, user: User, options: dict[str, Any]) -> Exit:
-        with interrupts() as asked, self.output.progress() as progress:
-            run = _start(user, options, asked)
-            run = follow(run, user=user, say=progress.say, show=progress.show, interrupts=asked)
-        tell_run(self.output, run)
-        return reported(self.output, run, run_json(run), options)
+    def _start_and_wait(self, user: User, options: dict[str, Any]) -> Exit:
+        with interrupts() as received, self.output.progress() as progress:
+            run = _start(user, options, received)
+            run = follow(run, user=user, progress=progress, interrupts=received)
+        print_run(self.output, run)
+        return report_run(self.output, run, run_document(run), options)
 
 
 def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = None) -> Run:
@@ -74,6 +74,6 @@ def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = 
             accepted=options["accept"],
         )
     preview = preview_of(user, options)
-    if interrupts is not None and interrupts.asked:
+    if interrupts is not None and interrupts.received:
         raise NotStarted
     return confirm(user=user, preview_id=preview.pk, token=token_of(preview), accepted=options["accept"])

@@ -5,11 +5,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from runs.management.output import Exit, SiteCommand
-from runs.management.report_files import add_reports, check_reports
-from runs.management.run_words import count_strip, counts_aloud, run_json, state_line
-from runs.management.telling import reported, tell_run
+from benchsite.lib.serializing import Exit
+from runs.management.command import SiteCommand
+from runs.management.reports import add_report_options, check_reports, report_run
+from runs.management.run_text import count_strip, nonzero_counts, print_left, print_run, state_line
 from runs.models import Cleanup, Run
+from runs.serializers.runs import counts_of, run_document, runs_document
 from runs.services import access
 from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
@@ -28,14 +29,14 @@ class Command(SiteCommand):
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", nargs="?", help="run id, or its first 8 characters or more")
         parser.add_argument("--limit", type=int, default=20, help=f"how many runs to list, 1 to {_MOST} (%(default)s)")
-        add_reports(parser)
+        add_report_options(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW)
         if options["run"]:
             return self._one(user, options)
         if options["junit"] or options["summary"]:
-            raise BadInput("--junit and --summary tell of one run; name it.")
+            raise BadInput("--junit and --summary report one run; name it.")
         if not 1 <= options["limit"] <= _MOST:
             raise BadInput(f"--limit is 1 to {_MOST}.")
         return self._list(options["limit"])
@@ -46,14 +47,9 @@ class Command(SiteCommand):
         private = access.may(user, access.READ_PRIVATE)
         self.output.line(state_line(run))
         if private:
-            self._left_behind(run)
-        tell_run(self.output, run)
-        return reported(self.output, run, run_json(run, private=private), options)
-
-    def _left_behind(self, run: Run) -> None:
-        for resource in run.resources.all():
-            if run.terminal and resource.left:
-                self.output.line(f"left: {resource.kind} {resource.role} {resource.resource_id}: {resource.detail}")
+            print_left(self.output, run)
+        print_run(self.output, run)
+        return report_run(self.output, run, run_document(run, private=private), options)
 
     def _list(self, limit: int) -> Exit:
         runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")
@@ -65,15 +61,15 @@ class Command(SiteCommand):
                 self.output.table(_NARROW_HEADINGS, [_narrow_cells(run) for run in runs])
             return Exit.DONE
         self.output.table(_HEADINGS, [_cells(run) for run in runs])
-        self.output.json("benchsite.runs/v1", {"runs": [run_json(run) for run in runs]})
+        self.output.json(runs_document(runs))
         return Exit.DONE
 
 
 def _cells(run: Run) -> list[str]:
     created = f"{run.created_at:%Y-%m-%d %H:%M:%S}"
     return [
-        run.key, run.state, run.verdict or "-", run.cleanup, count_strip(run), run.profile.name, run.endpoint.name,
-        created,
+        run.key, run.state, run.verdict or "-", run.cleanup, count_strip(counts_of(run)), run.profile.name,
+        run.endpoint.name, created,
     ]  # fmt: skip
 
 
@@ -82,4 +78,4 @@ def _narrow_cells(run: Run) -> list[str]:
     result = run.verdict or run.state
     if run.cleanup == Cleanup.FAILED:
         result += ", cleanup failed"
-    return [run.key[:8], result, counts_aloud(run), run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M}"]
+    return [run.key[:8], result, nonzero_counts(run), run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M}"]

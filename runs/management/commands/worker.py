@@ -7,9 +7,11 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib import environ
-from runs.management.heartbeat import heartbeat
-from runs.management.output import Exit, SiteCommand
+from benchsite.lib.serializing import Exit, error_document
+from runs.management.command import SiteCommand
+from runs.management.waiting import heartbeat
 from runs.models import Worker
+from runs.serializers.workers import worker_document
 from runs.services import access
 from runs.services.locks import report_of
 from runs.services.refusals import BadInput
@@ -34,18 +36,17 @@ class Command(SiteCommand):
         if options["report"]:
             with heartbeat(self.output, "proving what this host can enforce"):
                 row = worker.report_capabilities(options["name"])
-            return self._report(row)
+            return self._print_report(row)
         try:
             worker.serve(options["name"], burst=options["burst"], report=not options["no_report"])
         except worker.AlreadyServed as error:
             raise BadInput(error.sentence, code=error.code) from error
         except worker.QueueUnreachable as error:
-            self.output.error(error.code, error.sentence, Exit.ERROR, {})
-            return Exit.ERROR
-        self._document(options["name"])
+            return self.output.error(error_document(error.code, error.sentence, Exit.ERROR))
+        self._print_document(options["name"])
         return Exit.DONE
 
-    def _report(self, row: Worker) -> Exit:
+    def _print_report(self, row: Worker) -> Exit:
         report = report_of(row)
         reachable = bool(report.get("engine"))
         self.output.line(f"worker {row.name} on {row.host}: capabilities {row.capability_sha256}")
@@ -54,12 +55,11 @@ class Command(SiteCommand):
             self.output.line(f"{limit['name']}: {word} by {limit['mechanism']}")
         if not reachable:
             self.output.line(str((report.get("engine_problem") or {}).get("sentence", "")))
-        self._document(row.name)
+        self._print_document(row.name)
         return Exit.DONE if reachable else Exit.BLOCKED
 
-    def _document(self, name: str) -> None:
+    def _print_document(self, name: str) -> None:
         """The stored report; a worker that served with --no-report on a new host has none."""
         row = Worker.objects.filter(name=name).first()
-        if row is not None and (report := report_of(row)):
-            document = {"worker": row.name, "capability_sha256": row.capability_sha256, "report": report}
-            self.output.json("benchsite.worker/v1", document)
+        if row is not None and report_of(row):
+            self.output.json(worker_document(row))

@@ -1,6 +1,6 @@
-"""How does text from elsewhere come into a terminal, an XML report or Markdown without doing anything there? Pure.
+"""Text from elsewhere escaped for a terminal, an XML report or Markdown. Pure.
 
-Names of tasks, models, endpoints and people, and whatever an agent wrote, are shown and never interpreted (issue 7.1).
+Names of tasks, models, endpoints and people, and whatever an agent wrote, are shown and never interpreted.
 """
 
 import re
@@ -15,7 +15,7 @@ _PLAIN_ASCII = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _LINK_STARTS = re.compile(r"//|(?i:www)\.|(?i:gh)-(?=\d)")
 
 
-def inert(text: str) -> str:
+def escape_for_terminal(text: str) -> str:
     """Text for a terminal: control, direction and other invisible characters become visible escapes."""
     return "".join(map(_harmless, text, f" {text}"))
 
@@ -25,7 +25,7 @@ def _harmless(character: str, before: str) -> str:
     return character if seen else _escaped(character)
 
 
-def inert_markup(text: str, *, limit: int = MAX_TEXT) -> str:
+def escape_for_report(text: str, *, limit: int = MAX_TEXT) -> str:
     """Text for a report that some program may render: one line of letters, digits and harmless signs.
 
     Whatever could be markup, a link, a mention or a reference becomes a visible escape such as ``\\x40``, so it is

@@ -1,4 +1,4 @@
-"""How does a command write what somebody asked for into a file? Whole or not at all, and never over another file."""
+"""Files that a command line names: documents that are read, and new files that are written whole or not at all."""
 
 import os
 import tempfile
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from benchsite.lib.canonical import MAX_DOCUMENT_BYTES
 from runs.services.refusals import BadInput
 
 
@@ -18,16 +19,16 @@ def write_new(target: Path, pieces: Iterable[bytes]) -> None:
     if os.path.lexists(target):
         raise _refused(target, "it exists already; name another file")
     with ExitStack() as stack:
-        descriptor, name = _beside(target, stack)
+        descriptor, name = _open_target(target, stack)
         for piece in pieces:
             _write(descriptor, piece, target)
-        _name(name, target)
+        _link(name, target)
 
 
-def _beside(target: Path, stack: ExitStack) -> tuple[int, str]:
+def _open_target(target: Path, stack: ExitStack) -> tuple[int, str]:
     """(descriptor, the name under which it can be linked)."""
     try:
-        descriptor = _nameless(target.parent)
+        descriptor = _open_unnamed(target.parent)
         stack.callback(os.close, descriptor)
         return descriptor, f"/proc/self/fd/{descriptor}"
     except OSError:  # this file system, or its kernel, cannot
@@ -41,7 +42,7 @@ def _beside(target: Path, stack: ExitStack) -> tuple[int, str]:
     return descriptor, name
 
 
-def _nameless(folder: Path) -> int:
+def _open_unnamed(folder: Path) -> int:
     return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
 
@@ -60,7 +61,7 @@ def _write(descriptor: int, piece: bytes, target: Path) -> None:
         raise _refused(target, error.strerror) from error
 
 
-def _name(source: str, target: Path) -> None:
+def _link(source: str, target: Path) -> None:
     """Give the whole file its name; a link fails where somebody else was faster."""
     folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -74,3 +75,15 @@ def _name(source: str, target: Path) -> None:
 
 def _refused(target: Path, why: str | None) -> BadInput:
     return BadInput(f"The file {target} cannot be made: {why}.", code="input.no_target")
+
+
+def read_document(path: Path) -> bytes:
+    """A file's bytes, one more than any document may have at most. Raises BadInput `input.no_file`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        why = (error.strerror or "unknown error").lower()
+        raise BadInput(
+            f"{path} cannot be read: {why}. Give the path of a file.", code="input.no_file", detail=str(error)
+        ) from error

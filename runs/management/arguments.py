@@ -1,4 +1,4 @@
-"""Which run does a command line ask for? The arguments of ``preview`` and ``start``, resolved to rows."""
+"""The options that choose a run, as ``preview``, ``start`` and ``preflight`` take them, resolved to rows."""
 
 from typing import Any
 
@@ -6,18 +6,19 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.models import Endpoint, Preview
 from runs.services import access, registry
 from runs.services.previewing import Choice, make_preview
 from runs.services.refusals import BadInput, whole_number
 
-PROFILE = "environment-smoke"
+DEFAULT_PROFILE = ENVIRONMENT_SMOKE.name
 
 
 def add_choice(parser: CommandParser, *, required: bool = True) -> None:
     """Arguments that say what to run; all but the endpoint have a default."""
     parser.add_argument(
-        "--profile", default=PROFILE, metavar="NAME", help="profile, by name or content hash (%(default)s)"
+        "--profile", default=DEFAULT_PROFILE, metavar="NAME", help="profile, by name or content hash (%(default)s)"
     )
     evaluated = "the registered endpoint whose model is evaluated"
     parser.add_argument("--endpoint", metavar="NAME", help=f"{evaluated}; required" if required else evaluated)
@@ -35,7 +36,7 @@ def add_choice(parser: CommandParser, *, required: bool = True) -> None:
 def is_chosen(options: dict[str, Any]) -> bool:
     """Whether the arguments describe a run, not only a worker."""
     narrowing = ("endpoint", "task", "max_trial_seconds", "max_steps")
-    return any(options[name] is not None for name in narrowing) or options["profile"] != PROFILE
+    return any(options[name] is not None for name in narrowing) or options["profile"] != DEFAULT_PROFILE
 
 
 def choice_of(options: dict[str, Any]) -> Choice:

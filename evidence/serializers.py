@@ -1,0 +1,143 @@
+"""Documents about evidence as JSON: one function for each schema that commands and MCP tools return."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+
+from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes, timestamp
+from evidence.models import Artifact, LegalHold
+from evidence.register.auditing import AuditReport
+from evidence.register.export import Export
+from evidence.register.kinds import TITLES
+from evidence.register.retention import Expiry
+from evidence.suite.judgement import RunJudgement
+from evidence.suite.run_facts import RunFacts
+from evidence.trial.document import trial_document
+from runs.models import Run
+
+
+@serializes("benchsite.evidence/v1")
+def evidence_document(run: Run, files: Iterable[Artifact]) -> Document:
+    """The register of a run."""
+    return {"run": run.key, "files": [_file(file) for file in files]}
+
+
+@serializes("benchsite.evidence-file/v1")
+def evidence_file_document(file: Artifact, output: str) -> Document:
+    """One file, and where it was written to."""
+    return {"run": file.run.key, "file": _file(file), "output": output}
+
+
+@serializes("benchsite.mcp-evidence/v1")
+def mcp_evidence_document(run: Run, files: Iterable[Artifact], next_cursor: int | None) -> Document:
+    """A part of a run's register, for a reader that must not follow what paths say."""
+    listed = [_mcp_file(file) for file in files]
+    return {"run": run.key, "files": listed, "next_cursor": next_cursor, "notice": UNTRUSTED_NOTICE}
+
+
+@serializes("benchsite.mcp-evidence-part/v1")
+def mcp_evidence_part_document(file: Artifact, text: str, offset: int, next_offset: int | None) -> Document:
+    """A part of a file as text, for a reader that must not follow what it says."""
+    return {
+        **_mcp_file(file),
+        "run": file.run.key,
+        "offset": offset,
+        "next_offset": next_offset,
+        "notice": UNTRUSTED_NOTICE,
+        "untrusted_text": text,
+    }
+
+
+@serializes("benchsite.export/v1")
+def export_document(run: Run, export: Export) -> Document:
+    """An archive that was written."""
+    return {"run": run.key, "files": export.files, "bytes": export.size}
+
+
+@serializes("benchsite.audit/v1")
+def audit_document(run: Run, report: AuditReport) -> Document:
+    """What differs between a run's register, its rows and its stored files."""
+    return {
+        "run": run.key,
+        "files": report.files,
+        "trials": report.trials,
+        "clean": report.clean,
+        "expired": report.expired,
+        "differences": [asdict(difference) for difference in report.differences],
+        "unavailable": list(report.unavailable),
+    }
+
+
+@serializes("benchsite.hold/v1")
+def hold_document(run: Run, hold: LegalHold | None) -> Document:
+    """The legal hold on a run, or that there is none."""
+    return {"run": run.key, "held": hold is not None, "reason": None if hold is None else hold.reason}
+
+
+@serializes("benchsite.expiry/v1")
+def expiry_document(
+    found: Iterable[Expiry], kept: Mapping[str, int], *, ended_before: datetime, failed: int, applied: bool
+) -> Document:
+    """What runs lose or would lose; ``kept`` counts the runs that keep everything, by reason."""
+    runs = [
+        {
+            "run": expiry.run.key,
+            "ended_at": timestamp(expiry.run.ended_at),
+            "files": expiry.files,
+            "bytes": expiry.bytes,
+            "log_lines": expiry.log_lines,
+            "folder": expiry.folder,
+        }
+        for expiry in found
+    ]
+    return {"applied": applied, "ended_before": timestamp(ended_before), "failed": failed, **kept, "runs": runs}
+
+
+@serializes("benchsite.classification/v1")
+def classification_document(facts: RunFacts, judgement: RunJudgement) -> Document:
+    """What a copied run folder amounts to."""
+    suite = judgement.suite
+    return {
+        "run_id": facts.run_id,
+        "spec_sha256": facts.spec_sha256,
+        "verdict": suite.verdict.value,
+        "sentence": suite.sentence,
+        "counts": asdict(suite.counts),
+        "failed_checks": [{"name": check.name, "code": check.code} for check in facts.checks if not check.ok],
+        "trials": [trial_document(trial, result) for trial, result in zip(facts.trials, judgement.trials, strict=True)],
+    }
+
+
+def _file(file: Artifact) -> Document:
+    """A file; ``id``, ``size`` and ``sha256`` are null when nothing can be read."""
+    readable = file.readable
+    return {
+        "id": file.key if readable else None,
+        "trial": file.trial,
+        "kind": file.kind,
+        "path": file.path,
+        "state": file.state,
+        "privacy": "public" if file.public else "private",
+        "size": file.size if readable else None,
+        "source_size": file.source_size,
+        "sha256": file.sha256 if readable else None,
+        "redactions": file.redactions,
+        "note": file.note,
+    }
+
+
+def _mcp_file(file: Artifact) -> Document:
+    return {
+        "file": file.key,
+        "trial": file.trial,
+        "kind": file.kind,
+        "title": TITLES.get(file.kind, "Other"),
+        "untrusted_path": file.path,
+        "state": file.state,
+        "readable": file.readable,
+        "public": file.public,
+        "size": file.size,
+        "sha256": file.sha256 or None,
+        "redactions": file.redactions,
+        "note": file.note,
+    }

@@ -1,0 +1,1 @@
+"""Documents about runs as JSON: one function for each schema of ``runs/schemas`` that commands and MCP tools return."""

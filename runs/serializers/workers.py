@@ -1,0 +1,67 @@
+"""Documents about a worker and what it talks to: report, prepared assets, endpoints and their tests."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchsite.lib.serializing import Document, serializes, timestamp
+from runs.models import Endpoint, EndpointTest, Worker
+from runs.services.locks import report_of
+
+
+@serializes("benchsite.worker/v1")
+def worker_document(worker: Worker) -> Document:
+    """A worker's stored capability report."""
+    return {"worker": worker.name, "capability_sha256": worker.capability_sha256, "report": report_of(worker)}
+
+
+@serializes("benchsite.prepare/v1")
+def prepare_document(harness: Mapping[str, Any], images: Mapping[str, Any]) -> Document:
+    """The harness lock, and each role's locked image."""
+    return {"harness": harness, "images": images}
+
+
+@serializes("benchsite.endpoints/v1")
+def endpoints_document(endpoints: Iterable[Endpoint]) -> Document:
+    """Registered endpoints."""
+    return {"endpoints": [endpoint_fields(endpoint) for endpoint in endpoints]}
+
+
+@serializes("benchsite.endpoint-record/v1")
+def endpoint_document(endpoint: Endpoint, tests: Iterable[EndpointTest]) -> Document:
+    """One endpoint with its last connection tests."""
+    return {**endpoint_fields(endpoint), "tests": [_test(test) for test in tests]}
+
+
+@serializes("benchsite.endpoint-test/v1")
+def endpoint_test_document(test: EndpointTest) -> Document:
+    """One connection test, which may not have been made yet."""
+    return _test(test)
+
+
+@serializes("benchsite.scripted-endpoint/v1")
+def scripted_endpoint_document(base_url: str, models: list[str]) -> Document:
+    """Where the scripted endpoint answers, and for which model aliases."""
+    return {"base_url": base_url, "models": models, "scripted": True}
+
+
+def endpoint_fields(endpoint: Endpoint) -> Document:
+    """What everybody may see: the address and the names, not the credential's place."""
+    names = ("name", "version", "model", "served_model", "base_url", "route", "scripted", "active", "record_sha256")
+    return {name: getattr(endpoint, name) for name in names}
+
+
+def _test(test: EndpointTest) -> Document:
+    return {
+        "test": test.pk.hex,
+        "endpoint": test.endpoint.name,
+        "version": test.endpoint.version,
+        "worker": test.worker.name,
+        "state": test.state,
+        "outcome": test.outcome or None,
+        "checks": test.checks,
+        "seconds": test.seconds,
+        "failure": {"code": test.failure_code, "sentence": test.failure} if test.failure_code else None,
+        "requested_by": test.requested_by_name,
+        "requested_at": timestamp(test.requested_at),
+        "ended_at": timestamp(test.ended_at),
+    }

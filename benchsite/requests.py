@@ -1,4 +1,4 @@
-"""What holds for every request? A log line names it by an id, and no browser keeps what a person was shown."""
+"""Middleware of every request: its id in the log, pages that no browser keeps, and no unseen character on them."""
 
 import re
 import uuid
@@ -8,8 +8,10 @@ from uuid import UUID
 
 from django.core.signals import request_finished
 from django.dispatch import receiver
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from structlog.contextvars import bind_contextvars, clear_contextvars
+
+from benchsite.lib.visible_text import visible
 
 # What a proxy may hand in: nothing that could break a line, a header or a query of the log.
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)
@@ -53,6 +55,20 @@ class PrivatePagesMiddleware:
         response = self.get_response(request)
         if "Cache-Control" not in response.headers and request.user.is_authenticated:
             response["Cache-Control"] = "private, no-store"
+        return response
+
+
+class VisibleTextMiddleware:
+    """No page holds a character that nothing is seen of, whoever wrote it and whichever template shows it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        is_page = response.get("Content-Type", "").startswith("text/html")
+        if is_page and isinstance(response, HttpResponse):
+            response.content = visible(response.content.decode(errors="replace").replace("\r\n", "\n"))
         return response
 
 

@@ -15,8 +15,8 @@ import structlog
 from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from benchsite.lib import words
 from benchsite.lib.redaction import Scrubber
+from benchsite.lib.visible_text import visible
 
 Format = Literal["json", "console", "auto"]
 FORMATS: tuple[Format, ...] = ("auto", "json", "console")
@@ -116,7 +116,7 @@ def _harmless(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict
     """Nothing steers the terminal, and no line inside a message looks like a line of the log."""
     for key, value in event.items():
         if isinstance(value, str):
-            event[key] = words.visible(value).replace("\n", "\n    ")
+            event[key] = visible(value).replace("\n", "\n    ")
     return event
 
 

@@ -1,7 +1,5 @@
-"""How are durations, sizes, numbers and missing values written? Pure."""
+"""Durations, sizes, numbers and missing values in words."""
 
-import re
-import unicodedata
 from datetime import UTC, datetime
 from math import floor
 
@@ -110,43 +108,3 @@ def opened(sentence: str) -> str:
 def lowered(sentence: str) -> str:
     """The sentence as a part of another one."""
     return sentence[:1].lower() + sentence[1:]
-
-
-def visible(text: str) -> str:
-    """Untrusted text as it may stand on a page: control, direction and unseen characters become visible marks.
-
-    Escape sequences, NUL and bidirectional overrides could otherwise hide or reorder what is read, and selectors carry
-    words that only a model reads. Line feeds and tabs stay.
-    """
-    if _PLAIN.fullmatch(text):
-        return text
-    return "".join(map(_shown, text, f" {text}"))
-
-
-_PLAIN = re.compile("[\n\t -~]*")  # most texts are long and of nothing else: they are not looked at sign by sign
-# Printable by their category, and yet nothing is seen of them: joiners, fillers, selectors of variants.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-
-
-def is_unseen(character: str, before: str) -> bool:
-    """Whether nothing is seen of a printable character. A selector right after a symbol is seen: it makes an emoji."""
-    if not _UNSEEN.match(character):
-        return False
-    return character not in "\ufe0e\ufe0f" or unicodedata.category(before)[0] != "S"
-
-
-def _shown(character: str, before: str) -> str:
-    point = ord(character)
-    if is_unseen(character, before):
-        return f"⟨U+{point:04X}⟩"
-    if character in "\n\t" or (32 <= point < 127) or character.isprintable():
-        return character
-    if point < 32:
-        return chr(0x2400 + point)
-    if point == 127:
-        return "␡"
-    if 0xD800 <= point <= 0xDFFF:
-        return "�"
-    return character if character.isspace() and point < 0x2028 else f"⟨U+{point:04X}⟩"

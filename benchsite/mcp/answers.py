@@ -6,9 +6,9 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from mcp_types import CallToolResult, TextContent
 
-from benchsite.lib import words
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Document, Exit
+from benchsite.lib.visible_text import visible
 from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
 from runs.serializers.errors import refusal_document
@@ -39,9 +39,9 @@ def harmless(value: Any) -> Any:
     """The same JSON value; control, direction and invisible characters in its texts become visible marks."""
     match value:
         case str():
-            return words.visible(value)
+            return visible(value)
         case dict():
-            return {words.visible(str(key)): harmless(part) for key, part in value.items()}
+            return {visible(str(key)): harmless(part) for key, part in value.items()}
         case list() | tuple():
             return [harmless(part) for part in value]
     return value

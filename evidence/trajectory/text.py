@@ -1,13 +1,15 @@
-"""How is text that an agent made shown safely? Control characters visible, no half characters, bounded length."""
+"""Text that an agent made, safe to show: nothing unseen, no half characters, bounded length."""
 
 import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from benchsite.lib.visible_text import visible
+
 MAX_SHOWN = 20_000
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_UNSAFE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Colours and moves of the cursor, which hold no words; a title or a link of a terminal does, and is shown.
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ def shown(value: Any) -> Text:
 
 
 def safe(text: str) -> str:
-    """Without terminal sequences; other control characters become visible symbols, lone surrogates U+FFFD."""
-    return _UNSAFE.sub(_visible, _ANSI.sub("", text.replace("\r\n", "\n")))
+    """Without a terminal's colours; every other character that is not seen is a visible mark."""
+    return visible(_COLOURS.sub("", text.replace("\r\n", "\n")))
 
 
 def plain(value: Any) -> str:
@@ -62,10 +64,3 @@ def _part(part: Any) -> str:
     if isinstance(part, dict) and part.get("type") in ("image", "image_url"):
         return "[image]"
     return plain(part)
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from benchsite.lib.windows import first_of_window
 from evidence.web.comparison import Attempt, Change, Comparison, Pair, compare
 from runs.documents.specs import spec_difference
@@ -131,7 +132,7 @@ def _row(pair: Pair) -> Row:
     old, new = pair.baseline, pair.candidate
     blamed = new if new is not None and not new.evaluated else old
     return Row(
-        task=words.visible(pair.task),
+        task=visible(pair.task),
         icon=icon,
         tone=tone,
         word=word,

@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from evidence.models import Artifact
 from evidence.register import store
 from evidence.register.export import ExportRefused, export
@@ -131,7 +132,7 @@ def text(request: HttpRequest, key: str) -> HttpResponse:
     context = {
         "artifact": artifact,
         "run_key": artifact.run.key,
-        "path": words.visible(artifact.path),
+        "path": visible(artifact.path),
         "title": TITLES.get(artifact.kind, "Other"),
         "window": window,
         "size": words.size(artifact.size),

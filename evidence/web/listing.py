@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from evidence.models import READABLE, Artifact, ArtifactState
 from evidence.register import retention
 from evidence.register.streaming import artifacts_for
@@ -71,6 +72,6 @@ def _grouped(rows: list[tuple[int | None, object]], run: Run) -> list[tuple[str,
     names = dict(run.trials.values_list("ordinal", "task_name")) if run.count_requested <= PAGE else {}
     groups: dict[str, list[object]] = {}
     for ordinal, row in rows:
-        name = "Run" if ordinal is None else f"Trial {ordinal}: {words.visible(names.get(ordinal, ''))}".rstrip(": ")
+        name = "Run" if ordinal is None else f"Trial {ordinal}: {visible(names.get(ordinal, ''))}".rstrip(": ")
         groups.setdefault(name, []).append(row)
     return sorted(groups.items(), key=lambda group: group[0] != "Run")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from evidence.register.kinds import TITLES
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def file_row(artifact: "Artifact") -> FileRow:
     icon = _ICONS.get(artifact.state, "refused")
     return FileRow(
         key=artifact.key if readable else "",
-        path=words.visible(artifact.path),
-        name=words.visible(artifact.name),
+        path=visible(artifact.path),
+        name=visible(artifact.name),
         title=TITLES.get(artifact.kind, "Other"),
         icon=icon,
         tone="" if icon == "held" else "attention",
@@ -57,4 +58,4 @@ def _state(artifact: "Artifact") -> str:
     word = {"ok": "kept", "empty": "kept, empty"}.get(artifact.state, artifact.get_state_display().lower())
     if artifact.redactions:
         word += f", {words.counted(artifact.redactions, 'secret')} removed"
-    return f"{word}: {words.visible(artifact.note)}" if artifact.note else word
+    return f"{word}: {visible(artifact.note)}" if artifact.note else word

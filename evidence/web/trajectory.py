@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from evidence.register.reading import OpenedTrajectory, open_trajectory
 from evidence.trajectory.windows import MAX_FOUND, WINDOW, Trajectory
 from evidence.web.trajectory_page import place, step_view
@@ -55,7 +56,7 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
         "trial": trial,
         "run_key": trial.run.key,
         "short": trial.run.key[:8],
-        "name": words.visible(trial.task_name),
+        "name": visible(trial.task_name),
         "mark": marks.of_trial(trial, trial.run),
         "reason": opened.reason,
         "artifact": opened.artifact,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from evidence.trajectory.steps import Call, LedgerMatch, Link, Metrics, Result, Step
 from evidence.trajectory.text import MAX_SHOWN, Text
 from evidence.trajectory.windows import WINDOW, Window
@@ -134,7 +135,7 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepVie
         notes=_notes(step, compared),
         copied=step.copied,
         failed=step.failed,
-        ended=words.visible(step.exit_status or ""),
+        ended=visible(step.exit_status or ""),
         ledger=_LEDGER.get(step.ledger, "") if compared else "",
     )
 
@@ -175,9 +176,7 @@ def _fold_words(rest: str) -> str:
 
 
 def _call(call: Call, needle: str) -> CallView:
-    return CallView(
-        words.visible(call.name), folded(call.arguments, needle), [_result(r, needle) for r in call.results]
-    )
+    return CallView(visible(call.name), folded(call.arguments, needle), [_result(r, needle) for r in call.results])
 
 
 def _result(result: Result, needle: str) -> ResultView:
@@ -212,4 +211,4 @@ def _notes(step: Step, compared: bool) -> list[str]:
 def _problem(problem: str) -> str:
     if "metrics" in problem or "tokens" in problem or "usage" in problem:
         return _UNREADABLE_METRICS
-    return _PROBLEMS.get(problem, f"A part of this step could not be read ({words.visible(problem)}).")
+    return _PROBLEMS.get(problem, f"A part of this step could not be read ({visible(problem)}).")

@@ -6,7 +6,7 @@ Names of tasks, models, endpoints and people, and whatever an agent wrote, are s
 import re
 import unicodedata
 
-from benchsite.lib import words
+from benchsite.lib.visible_text import is_seen
 
 MAX_TEXT = 300
 CUT = " (cut)"
@@ -21,8 +21,7 @@ def escape_for_terminal(text: str) -> str:
 
 
 def _harmless(character: str, before: str) -> str:
-    seen = character.isprintable() and not words.is_unseen(character, before)
-    return character if seen else _escaped(character)
+    return character if is_seen(character, before) else _escaped(character)
 
 
 def escape_for_report(text: str, *, limit: int = MAX_TEXT) -> str:
@@ -39,7 +38,7 @@ def escape_for_report(text: str, *, limit: int = MAX_TEXT) -> str:
 def _is_plain(character: str) -> bool:
     if character.isascii():
         return character in _PLAIN_ASCII
-    return unicodedata.category(character)[0] in "LN" and not words.is_unseen(character, " ")
+    return unicodedata.category(character)[0] in "LN" and is_seen(character, " ")
 
 
 def _broken(found: re.Match[str]) -> str:

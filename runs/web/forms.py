@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from benchsite.lib import words
 from benchsite.lib.problems import DocumentError, Problem
+from benchsite.lib.visible_text import visible
 from runs.models import Endpoint, Profile, Worker
 from runs.services import registry
 from runs.services.previewing import Choice
@@ -135,7 +136,7 @@ class RunForm(forms.Form):
         place, _, index = problem.path.partition("[")
         if place != "tasks" or not index:
             return sentence
-        name = words.visible(self.cleaned_data["tasks"][int(index.rstrip("]"))])
+        name = visible(self.cleaned_data["tasks"][int(index.rstrip("]"))])
         return f"{name}: {words.lowered(sentence)} {refusal.remedy}".strip()
 
 

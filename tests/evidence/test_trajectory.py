@@ -326,7 +326,7 @@ def test_control_characters_ansi_and_lone_surrogates_are_safe() -> None:
     content = b"a\\u0000b\\u001b[31mred\\u001b[0m \\ud800 \\u202eevil \xff"
     raw = b'{"messages": [{"role": "system", "content": "' + content + b'"}]}'
     text = opened(raw).window().steps[0].message.text
-    assert text.startswith("a␀bred \ufffd \ufffdevil")
+    assert text.startswith("a␀bred \ufffd ⟨U+202E⟩evil")
     text.encode()
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 
 
 @pytest.mark.parametrize(
@@ -71,14 +72,14 @@ def test_a_time_that_never_was_is_never() -> None:
     ],
 )
 def test_control_direction_and_unseen_characters_become_visible(text: str, shown: str) -> None:
-    assert words.visible(text) == shown
+    assert visible(text) == shown
 
 
 @given(st.text())
 def test_visible_text_can_always_be_encoded_and_is_stable(text: str) -> None:
-    once = words.visible(text)
+    once = visible(text)
     once.encode("utf-8")
-    assert words.visible(once) == once
+    assert visible(once) == once
 
 
 @given(st.lists(st.text(alphabet="abc", min_size=1), max_size=6))

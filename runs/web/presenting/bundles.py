@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.documents.specs import SpecDifference, spec_difference
 
 
@@ -56,7 +57,7 @@ def bundle_page(manifest: str) -> BundlePage:
     agent = document.get("agent") or {}
     images = document.get("images") or {}
     return BundlePage(
-        description=words.visible(str(document.get("description", ""))),
+        description=visible(str(document.get("description", ""))),
         tasks=[_task(task) for task in document.get("tasks") or []],
         images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
         ceilings=_ceilings(document.get("ceilings") or {}),
@@ -68,13 +69,13 @@ def bundle_page(manifest: str) -> BundlePage:
 def _task(task: dict[str, Any]) -> BundleTask:
     files = task.get("files") or []
     return BundleTask(
-        name=words.visible(str(task.get("name", ""))),
-        title=words.visible(str(task.get("title", ""))),
+        name=visible(str(task.get("name", ""))),
+        title=visible(str(task.get("title", ""))),
         checksum=str(task.get("checksum", "")),
         size=f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
         files=[
             FileRow(
-                words.visible(str(file.get("path", ""))),
+                visible(str(file.get("path", ""))),
                 words.size(file.get("size")),
                 str(file.get("sha256", "")),
             )
@@ -134,4 +135,4 @@ def _named(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _change(difference: SpecDifference) -> Change:
-    return Change(words.visible(difference.path), words.visible(difference.old), words.visible(difference.new))
+    return Change(visible(difference.path), visible(difference.old), visible(difference.new))

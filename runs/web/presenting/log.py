@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 
 if TYPE_CHECKING:
     from runs.models import LogLine, Run
@@ -41,5 +42,5 @@ def log(run: "Run", newest_first: "list[LogLine]", *, everything: bool) -> Log:
     """The panel of ``run`` from its newest lines; all that are kept when ``everything``."""
     kept = run.log_next - run.log_dropped
     shown = newest_first if everything else newest_first[:SHOWN]
-    rows = [LogRow(line.at, words.visible(line.source), words.visible(line.text), line.cut) for line in reversed(shown)]
+    rows = [LogRow(line.at, visible(line.source), visible(line.text), line.cut) for line in reversed(shown)]
     return Log(rows=rows, dropped=run.log_dropped, hidden=max(0, kept - len(rows)), kept=kept)

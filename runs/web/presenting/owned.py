@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.models.states import Cleanup
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _declared(run: "Run", *, private: bool) -> str:
     """Who says that nothing is left, where the program could not find it out; the reason is for operators."""
     if run.cleanup != Cleanup.DECLARED:
         return ""
-    why = f" Their reason: {words.visible(run.cleanup_reason)}" if private else ""
+    why = f" Their reason: {visible(run.cleanup_reason)}" if private else ""
     return f"{run.cleanup_declared_by_name} declared that nothing of this run is left. Nobody verified it.{why}"
 
 
@@ -90,7 +91,7 @@ def _thing(row: "OwnedResource", *, final: bool, private: bool) -> Thing:
     trial = f", trial {row.trial}" if row.trial else ""
     reason = _REASONS.get(row.outcome, "It may still exist.") if row.left and final else ""
     if private and row.detail:
-        reason = f"{reason} {words.visible(row.detail)}".strip()
+        reason = f"{reason} {visible(row.detail)}".strip()
     return Thing(
         word=name + trial,
         full_id=row.resource_id if private else "",

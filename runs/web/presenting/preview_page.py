@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.web.presenting import specs
 from runs.web.presenting.check_rows import CheckRow, blocked_because, check_rows, check_word, checks_head
 
@@ -163,8 +164,8 @@ def _tasks(preview: "Preview", spec: dict[str, Any]) -> list[TaskRow]:
         rows.append(
             TaskRow(
                 ordinal=task.get("ordinal", 0),
-                name=words.visible(str(task.get("name"))),
-                title=words.visible(str(entry.get("title", ""))),
+                name=visible(str(task.get("name"))),
+                title=visible(str(entry.get("title", ""))),
                 checksum=str(task.get("checksum") or ""),
                 files=words.counted(len(files), "file") if files else words.NOT_RECORDED,
                 size=words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",

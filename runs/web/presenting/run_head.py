@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.models.states import RunState, Stage
 from runs.web.presenting import specs
 from runs.web.presenting.owned import Owned
@@ -123,4 +124,4 @@ def _keeps(run: "Run") -> list[str]:
 
 def audit_row(entry: "AuditEntry") -> AuditRow:
     did = _DID.get(entry.kind, entry.get_kind_display().lower())
-    return AuditRow(entry.at, entry.actor_name, f"{did} {words.visible(entry.subject)}".strip())
+    return AuditRow(entry.at, entry.actor_name, f"{did} {visible(entry.subject)}".strip())

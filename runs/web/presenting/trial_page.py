@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
 from runs.web.presenting import marks, specs, trials
 from runs.web.presenting.trials import Stretch
@@ -92,7 +93,7 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
     rows = [_stage_row(stage, spec, reached, trial.failure_class) for stage in stages]
     return TrialPage(
         ordinal=trial.ordinal,
-        name=words.visible(trial.task_name),
+        name=visible(trial.task_name),
         mark=mark,
         heading=f"{mark.word}, not graded" if trial.bucket == "error" else mark.word,
         code=trial.failure_code if trial.bucket in ("error", "cancelled") else "",
@@ -163,7 +164,7 @@ def _sentence(trial: "Trial", run: "Run", document: dict[str, Any]) -> str:
     """The classifier's own sentence with its numbers when it is stored, else the code table's."""
     stored = document.get("sentence")
     if isinstance(stored, str) and stored:
-        return words.visible(stored)
+        return visible(stored)
     text = trials.sentence(trial, run)
     neither = " What the agent did is unknown to the suite: it counts neither as passed nor as failed."
     return text + neither if trial.bucket == "error" else text

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES
 from runs.web.presenting import marks
 
@@ -64,7 +65,7 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
     stretches = _stretches(trial, run, now)
     return Row(
         ordinal=trial.ordinal,
-        name=words.visible(trial.task_name),
+        name=visible(trial.task_name),
         mark=marks.of_trial(trial, run),
         code=trial.failure_code if trial.bucket == "error" else "",
         sentence=sentence(trial, run),
@@ -101,7 +102,7 @@ def _stored_sentence(trial: "Trial") -> str:
     if result is None:
         result = trial.result
     stored = _sentence_of(result) if result else None
-    return words.visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
+    return visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
 
 
 def _sentence_of(result: str) -> Any:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
+from benchsite.lib.visible_text import visible
 from runs.services.worker_condition import condition
 from runs.web.presenting import marks
 
@@ -113,7 +114,7 @@ def _limits(report: dict[str, Any]) -> list[LimitRow]:
             word=LIMIT_WORDS.get(str(limit.get("name")), str(limit.get("name"))),
             enforced=limit.get("enforced") is True,
             mechanism=str(limit.get("mechanism", "")),
-            detail=words.visible(str(limit.get("detail", ""))),
+            detail=visible(str(limit.get("detail", ""))),
         )
         for limit in found
         if isinstance(limit, dict)

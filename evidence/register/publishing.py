@@ -1,6 +1,5 @@
-"""What stays readable of a finished run? The suite result and the provenance, written into the register."""
+"""Publishing a finished run: the suite result and the provenance, written into the register."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from evidence.models import Artifact
 from evidence.register.ingest import register_document
 from evidence.suite.document import suite_document
 from evidence.suite.judgement import RunJudgement
-from evidence.suite.provenance import provenance_document
+from evidence.suite.provenance import observed_worker, provenance_document
 from evidence.suite.run_facts import RunFacts
 from evidence.trial.document import trial_document
 from runs.models import Run, Trial
@@ -30,7 +29,7 @@ def publish(run: Run, facts: RunFacts, judgement: RunJudgement, *, secrets: Iter
         document = trial_document(trial, result, evidence_references(run, trial.trial))
         Trial.objects.filter(run=run, ordinal=trial.trial).update(result=canonical_bytes(document).decode("ascii"))
         trials.append(document)
-    observed = observed_by_worker(run)
+    observed = observed_worker(facts)
     provenance = provenance_document(facts, observed)
     suite = suite_document(
         run=facts,
@@ -74,22 +73,3 @@ def cleanup_document(run: Run) -> dict[str, Any]:
     resources = list(run.resources.all())
     left = sum(resource.left for resource in resources)
     return {"state": run.cleanup, "found": len(resources), "removed": len(resources) - left, "left": left}
-
-
-def observed_by_worker(run: Run) -> dict[str, Any]:
-    """What the worker's capability report says of engine, kernel, hardware and enforced limits."""
-    report = json.loads(run.worker.report) if run.worker.report else {}
-    lock = json.loads(run.harness_lock.document) if run.harness_lock else {}
-    engine = report.get("engine") or {}
-    return {
-        "engine": engine or None,
-        "kernel": engine.get("kernel"),
-        "hardware": {name: engine.get(name) for name in ("architecture", "cpus", "memory_bytes")} if engine else None,
-        "limits": report.get("limits"),
-        "interpreter": lock.get("python") or lock.get("interpreter"),
-        "harness_lock_sha256": run.harness_lock.lock_sha256 if run.harness_lock else None,
-        "harness_tree_sha256": run.harness_lock.tree_sha256 if run.harness_lock else None,
-        "adapter_sha256": lock.get("adapter_sha256"),
-        "images": {lock.role: lock.image_id for lock in run.worker.image_locks.filter(current=True)} or None,
-        "topology": f"1 worker ({run.worker.name}), 1 trial at a time, endpoint by route {run.endpoint.route}",
-    }

@@ -1,24 +1,25 @@
-"""Where does a result come from? Builds the provenance document: declared values apart from observed ones."""
+"""The provenance of a run's results: the declared values apart from the observed ones."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from evidence.reading.clocks import Interval
-from evidence.reading.proofs import at, mapping
+from evidence.reading.proofs import Proof, at, mapping
 from evidence.suite.document import without_null
 from evidence.suite.run_facts import RunFacts
 from evidence.trial.document import timing_document
 from evidence.trial.facts import TrialFacts
 
 SCHEMA = "benchsite.provenance/v1"
-# What the engine reports about the worker and the run while it lasts, each stated as unavailable when
-# missing.
+# What was observed of the worker while it carried the run out, each stated as unavailable when it was not recorded.
 OBSERVED = (
+    "product",
     "interpreter",
     "harness_tree_sha256",
     "harness_lock_sha256",
     "adapter_sha256",
     "images",
+    "image_recipes",
     "engine",
     "kernel",
     "hardware",
@@ -27,6 +28,34 @@ OBSERVED = (
     "limits",
     "network_isolation",
 )
+
+# In the list of checks, the number of the run itself.
+WHOLE_RUN = 0
+
+
+def observed_worker(run: RunFacts) -> dict[str, Any]:
+    """What the worker recorded of itself when it claimed the run: the product's version, engine, images and limits.
+
+    It is part of the run's own files, so an upgrade of the worker afterwards changes nothing of it.
+    """
+    worker = mapping(run.document.get("worker"))
+    report = mapping(worker.get("report"))
+    engine, assets = mapping(report.get("engine")), mapping(report.get("assets"))
+    version, name = worker.get("version"), at(run.spec, "worker", "name")
+    return {
+        "product": {"name": "benchsite", "version": version} if version else None,
+        "engine": engine or None,
+        "kernel": engine.get("kernel"),
+        "hardware": {name: engine.get(name) for name in ("architecture", "cpus", "memory_bytes")} if engine else None,
+        "limits": report.get("limits"),
+        "images": assets.get("images"),
+        "image_recipes": worker.get("image_recipes"),
+        "interpreter": at(worker, "harness", "interpreter"),
+        "adapter_sha256": at(worker, "harness", "adapter_sha256"),
+        "harness_lock_sha256": at(assets, "harness", "lock_sha256"),
+        "harness_tree_sha256": at(assets, "harness", "tree_sha256"),
+        "topology": f"1 worker ({name}), 1 trial at a time, endpoint by route {at(run.spec, 'endpoint', 'route')}",
+    }
 
 
 def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +96,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
                 ),
                 "trials": {str(trial.trial): timing_document(trial.total) for trial in run.trials},
             },
-            "checks": [{"name": check.name, "held": check.ok} for trial in run.trials[:1] for check in trial.checks],
+            "checks": [*_checks(WHOLE_RUN, run.checks), *_checks_of_trials(run)],
         },
     }
 
@@ -90,6 +119,21 @@ def ledger_document(run: RunFacts) -> dict[str, Any]:
             for trial in run.trials
         },
     }
+
+
+def _checks_of_trials(run: RunFacts) -> Iterator[dict[str, Any]]:
+    """Those of each trial, without the run's own, which they begin with."""
+    for trial in run.trials:
+        yield from _checks(trial.trial, trial.checks[len(run.checks) :])
+
+
+def _checks(trial: int, checks: Iterable[Proof]) -> Iterator[dict[str, Any]]:
+    """Each name once, and held when all of its comparisons were. The kept files are one: an agent chose their names."""
+    held: dict[str, bool] = {}
+    for check in checks:
+        name = "kept.files" if check.name.startswith("kept.") else check.name
+        held[name] = held.get(name, True) and check.ok
+    return ({"trial": trial, "name": name, "held": ok} for name, ok in held.items())
 
 
 def _endpoint(spec: dict[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,7 @@ class Execution:
                 "deadline": None,
                 "failure": None,
                 "preflight": None,
+                "worker": None,
                 "probe": None,
                 "readiness": None,
                 "gateway": None,

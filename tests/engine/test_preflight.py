@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from benchsite import __version__
 from runs.checks.check import Check
 from runs.engine.assets import Problem
-from runs.engine.host.folder import RunFolder
+from runs.engine.host.folder import RUN_FACTS_SCHEMA, RunFolder, write_document
 from runs.engine.preflight import run_preflight as module
 from runs.engine.preflight.capabilities import capability_digest
 from runs.engine.preflight.run_preflight import DISK_NEEDED_BYTES, PreflightFailed, preflight
@@ -42,13 +43,15 @@ class World:
         monkeypatch.setattr(module, "capability_report", lambda **_: self.report)
 
     def check(self) -> list[Check]:
-        locked = [SimpleNamespace(role=role, id=image) for role, image in IMAGES.items()]
+        locked = [SimpleNamespace(role=role, id=image, recipe_sha256="3" * 64) for role, image in IMAGES.items()]
         images = SimpleNamespace(images=locked, verifier=SimpleNamespace(id=IMAGES["verifier"]))
-        lock = SimpleNamespace(interpreter=SimpleNamespace(version="3.12.1"))
+        lock = SimpleNamespace(interpreter=SimpleNamespace(version="3.12.1"), adapter_sha256="4" * 64)
         harness = SimpleNamespace(lock_sha256="1" * 64, lock=lock)
         assets: Any = SimpleNamespace(harness=harness, images=images, digests=dict)
         nothing: Any = None
-        return preflight(self.spec, assets, nothing, nothing, RunFolder(self.path), "local")
+        folder = RunFolder(self.path)
+        write_document(folder.facts, {"schema": RUN_FACTS_SCHEMA})
+        return preflight(self.spec, assets, nothing, nothing, folder, "local")
 
     def limit(self, name: str, **changes: Any) -> None:
         limits = [{**one, **(changes if one["name"] == name else {})} for one in REPORT["limits"]]
@@ -65,6 +68,16 @@ def refusal(world: World) -> PreflightFailed:
     with pytest.raises(PreflightFailed) as caught:
         world.check()
     return caught.value
+
+
+def test_what_the_worker_is_like_is_recorded_with_the_run_also_when_a_check_fails(world: World) -> None:
+    world.limit("memory", enforced=False)
+    refusal(world)
+    recorded = RunFolder(world.path).read_facts()["worker"]
+    assert recorded["version"] == __version__
+    assert recorded["report"] == world.report
+    assert recorded["image_recipes"] == dict.fromkeys(IMAGES, "3" * 64)
+    assert recorded["harness"] == {"interpreter": "3.12.1", "adapter_sha256": "4" * 64}
 
 
 def test_on_a_worker_that_is_as_previewed_everything_holds(world: World) -> None:

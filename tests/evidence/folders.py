@@ -310,6 +310,23 @@ def failed_request(code: str, status: int | None = None) -> dict[str, Any]:
     }
 
 
+def worker_record(version: str = "0.1.0") -> dict[str, Any]:
+    """What a worker records of itself when it claims a run."""
+    return {
+        "version": version,
+        "report": {
+            "engine": {"version": "29.6.1", "kernel": "6.1.0", "architecture": "x86_64", "cpus": 4, "memory_bytes": 8},
+            "limits": [{"name": "memory", "enforced": True, "mechanism": "cgroup v2 memory limit", "detail": ""}],
+            "assets": {
+                "harness": {"lock_sha256": "4" * 64, "tree_sha256": "5" * 64},
+                "images": {"agent": AGENT_IMAGE, "verifier": VERIFIER_IMAGE, "gateway": "sha256:" + "c" * 64},
+            },
+        },
+        "image_recipes": dict.fromkeys(("agent", "verifier", "gateway"), "8" * 64),
+        "harness": {"interpreter": "3.12.1", "adapter_sha256": "6" * 64},
+    }
+
+
 def passing_run(tasks: int = 3) -> RunCase:
     """A run of `tasks` trials that all pass."""
     global _origin
@@ -331,6 +348,7 @@ def passing_run(tasks: int = 3) -> RunCase:
             "failure": None,
             "probe": {"passed": True},
             "gateway": {"container_id": GATEWAY, "closed": True},
+            "worker": worker_record(),
         },
         journal=_journal(trials),
         ledger=ledger,

@@ -26,10 +26,11 @@ from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
 from evidence.trajectory.windows import Trajectory
 from evidence.trial.classify import classify_trial
-from runs.models import Cleanup, Run, RunState, Stage
+from runs.models import Cleanup, Run, RunState, Stage, Worker
 from runs.models.triggers import GUARDS
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
+from runs.services.locks import record_image_locks
 from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process
@@ -389,6 +390,21 @@ def test_a_finished_run_is_published_and_audits_clean(tmp_path: Path) -> None:
     assert json.loads(run.trials.get(ordinal=1).result)["bucket"] == "passed"
     report = audit(run)
     assert report.clean and report.trials == 2 and report.files == len(found)
+
+
+def test_a_run_that_is_published_again_after_an_upgrade_of_its_worker_keeps_its_provenance(tmp_path: Path) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder)
+    facts = read_run(folder)
+    publish(run, facts, judge(facts, cleanup_clean=True))
+    before = stored(rows(run)["evidence/provenance.json"])
+    Worker.objects.filter(pk=run.worker.pk).update(report=json.dumps({"engine": {"version": "99.0"}}))
+    record_image_locks(run.worker.name, {"agent": {"image_id": "sha256:" + "9" * 64, "recipe_sha256": "9" * 64}})
+    again = Run.objects.get(pk=run.pk)
+    publish(again, facts, judge(facts, cleanup_clean=True))
+    assert stored(rows(again)["evidence/provenance.json"]) == before
+    assert json.loads(before)["observed"]["engine"]["version"] == "29.6.1"
 
 
 @pytest.mark.parametrize("what", ["changed", "lost", "result", "count"])

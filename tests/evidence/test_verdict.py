@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchsite.lib.canonical import canonical_bytes
 from evidence.suite.document import PROMOTION, suite_document
-from evidence.suite.provenance import provenance_document
+from evidence.suite.provenance import observed_worker, provenance_document
 from evidence.suite.run_facts import read_run
 from evidence.suite.verdict import OUR_SIDE, suite_verdict
 from evidence.trial.classify import Classification, classify_trial
@@ -18,7 +18,7 @@ from evidence.trial.document import trial_document
 from evidence.trial.facts import TrialFacts
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.outcomes.codes import CODES, FailureClass
-from tests.evidence.folders import passing_run
+from tests.evidence.folders import AGENT_IMAGE, passing_run, worker_record
 from tests.evidence.variants import cancel, cancelled_in_agent, interrupted_in_agent, reward
 
 
@@ -176,9 +176,7 @@ def _documents(where: Path, *changes: Any) -> tuple[dict[str, Any], dict[str, An
         cleanup={"state": "clean", "found": 6, "removed": 6, "left": 0},
         provenance_sha256="0" * 64,
     )
-    return document, provenance_document(
-        run, {"kernel": "6.1", "limits": {"cpus": {"value": 1, "mechanism": "cgroup"}}}
-    )
+    return document, provenance_document(run, observed_worker(run))
 
 
 def test_the_suite_document_holds_every_field_and_no_null_identity(tmp_path: Path) -> None:
@@ -199,9 +197,51 @@ def test_the_suite_document_holds_every_field_and_no_null_identity(tmp_path: Pat
     assert document["identities"]["hardware"] == document["identities"]["served_model"] == "unavailable"
     assert b"null" not in canonical_bytes(document["identities"])
     assert b"null" not in canonical_bytes(provenance["declared"]) + canonical_bytes(provenance["observed"]["kernel"])
-    assert provenance["observed"]["engine"] == "unavailable"
+    assert provenance["observed"]["runtime"] == "unavailable"
     assert provenance["observed"]["ledger"]["trials"]["1"]["completions"] == 3
     assert len(document["trials"]) == 3
+
+
+def test_provenance_names_product_engine_and_images_as_the_worker_recorded_them_with_the_run(tmp_path: Path) -> None:
+    _, provenance = _documents(tmp_path, lambda case: case.run.update(worker=worker_record("0.9.1")))
+    observed = provenance["observed"]
+    assert observed["product"] == {"name": "benchsite", "version": "0.9.1"}
+    assert observed["engine"]["version"] == "29.6.1" and observed["kernel"] == "6.1.0"
+    assert observed["images"]["agent"] == AGENT_IMAGE
+    assert observed["image_recipes"] == dict.fromkeys(("agent", "verifier", "gateway"), "8" * 64)
+    assert (observed["interpreter"], observed["adapter_sha256"]) == ("3.12.1", "6" * 64)
+
+
+@pytest.mark.parametrize("worker", [None, [], "x", {"report": 1, "version": None}, {"report": {"assets": []}}])
+def test_what_a_worker_did_not_record_is_unavailable(worker: object, tmp_path: Path) -> None:
+    _, provenance = _documents(tmp_path, lambda case: case.run.update(worker=worker))
+    names = ("product", "engine", "kernel", "hardware", "limits", "images", "image_recipes", "harness_lock_sha256")
+    assert {name: provenance["observed"][name] for name in names} == dict.fromkeys(names, "unavailable")
+
+
+def test_provenance_lists_the_checks_of_the_run_and_of_every_trial(tmp_path: Path) -> None:
+    """A check that fails in the third trial alone stands there, as that trial's."""
+
+    def change(case: Any) -> None:
+        case.trials[2].event("opened", role="agent")["image_id"] = "sha256:" + "0" * 64
+
+    _, provenance = _documents(tmp_path, change)
+    checks = provenance["observed"]["checks"]
+    assert [check["trial"] for check in checks] == sorted(check["trial"] for check in checks)
+    assert {check["trial"] for check in checks} == {0, 1, 2, 3}
+    assert [(check["trial"], check["name"]) for check in checks if not check["held"]] == [(3, "agent.image")]
+    assert len({(check["trial"], check["name"]) for check in checks}) == len(checks)
+    assert not [check for check in checks if "/" in check["name"]]
+
+
+def test_a_kept_file_that_differs_is_no_name_of_its_own_in_the_provenance(tmp_path: Path) -> None:
+    def change(case: Any) -> None:
+        kept = case.trials[1].kept
+        kept[next(name for name in kept if name.startswith("agent/"))] = b"another"
+
+    _, provenance = _documents(tmp_path, change)
+    failed = [(c["trial"], c["name"]) for c in provenance["observed"]["checks"] if not c["held"]]
+    assert failed == [(2, "kept.files")]
 
 
 def test_an_interrupted_run_keeps_its_first_trial(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import docker
 
+from benchsite import __version__
 from runs.checks.check import Check
 from runs.checks.worker import ceiling_checks, report_checks
 from runs.documents.bundle.manifest import load_manifest, verify_task
@@ -76,11 +77,10 @@ def preflight(
     """Make every check of a claimed run. Raises PreflightFailed for the first required one that does not hold."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         harness = pool.submit(lambda: list(harness_checks(assets, spec)))
-        worker_checks = [
-            *image_checks(api, assets, spec),
-            *room_checks(api, folder.path),
-            *capability_checks(spec, assets, api, journal, worker),
-        ]
+        worker_checks = [*image_checks(api, assets, spec), *room_checks(api, folder.path)]
+        report = worker_report(worker, journal, assets, api)
+        folder.update_facts(worker=worker_facts(report, assets))
+        worker_checks += capability_checks(spec, report)
     checks = [*harness.result(), *worker_checks]
     for check in checks:
         if check.refuses:
@@ -169,11 +169,19 @@ def disk_checks(path: Path) -> Iterator[Check]:
     )
 
 
-def capability_checks(
-    spec: dict[str, Any], assets: Assets, api: docker.APIClient, journal: Journal, worker: str
-) -> Iterator[Check]:
-    """Prove the limits anew and compare the worker with the one that was previewed."""
-    report = worker_report(worker, journal, assets, api)
+def worker_facts(report: dict[str, Any], assets: Assets) -> dict[str, Any]:
+    """With what this run is carried out, for its provenance: the worker's row says later what it has by then."""
+    lock = assets.harness.lock
+    return {
+        "version": __version__,
+        "report": report,
+        "image_recipes": {image.role: image.recipe_sha256 for image in assets.images.images},
+        "harness": {"interpreter": lock.interpreter.version, "adapter_sha256": lock.adapter_sha256},
+    }
+
+
+def capability_checks(spec: dict[str, Any], report: dict[str, Any]) -> Iterator[Check]:
+    """Hold the limits that were proved anew, and compare the worker with the one that was previewed."""
     yield from report_checks(report)
     yield from ceiling_checks(report, spec["limits"])
     same = capability_digest(report) == spec["worker"]["capability_sha256"]

@@ -4,13 +4,13 @@ import hashlib
 import io
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from typing import IO, Protocol
 
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 
-from benchsite.lib.disk import disk_trouble
+from benchsite.lib.storages import StorageOutage, asking_storage
 from evidence.models import Artifact
 from runs.models import Run
 
@@ -32,13 +32,16 @@ class HashDiffers(Exception):
     sentence = "The stored file is not the one that was registered. It is not given out; look at the storage."
 
 
-class StorageFails(OSError):
+class StorageFails(StorageOutage):
     """The storage cannot be asked: an outage says nothing of the files, neither that they are lost nor changed."""
 
     code = "evidence.storage_fails"
     sentence = (
         "The evidence storage does not answer as it should. Nothing is known to be lost. See to it, then try again."
     )
+
+
+_asking = partial(asking_storage, StorageFails)
 
 
 class Source(Protocol):
@@ -144,22 +147,6 @@ class _Stored(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    """Tell an outage from what an error says of a file or a disk: that one is not there, that the other is full.
-
-    Object stores raise errors of their own, which have no class of Python's in common.
-    """
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        if isinstance(error, NotImplementedError) or disk_trouble(error) is not None:
-            raise
-        raise StorageFails(f"{type(error).__name__}: {error}") from error
 
 
 def chunks(artifact: Artifact) -> Iterator[bytes]:

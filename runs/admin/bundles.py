@@ -1,4 +1,4 @@
-"""What can staff see of task bundles, and who approves one there? The same functions act as on a bundle's page."""
+"""Task bundles in the admin: what staff see, and approving and retiring as on a bundle's page."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from runs.admin.read_only import ReadOnly
 from runs.models import TaskBundle
 from runs.services import access, reviewing
 from runs.services.refusals import Refusal
-from runs.web.presenting.bundles import changes
+from runs.web.presenting.bundles import changes, files_words
 
 
 @admin.register(TaskBundle)
@@ -23,11 +23,11 @@ class TaskBundleAdmin(ReadOnly):
     search_fields = ("name", "manifest_sha256")
     actions = ("review", "retire")
     fields = (
-        "name", "revision", "status", "changed", "manifest_sha256", "place", "created_by_name", "created_at",
+        "name", "revision", "status", "changed", "manifest_sha256", "files", "created_by_name", "created_at",
         "certified_at", "reviewed_by_name", "reviewed_at", "review_note", "retired_by_name", "retired_at",
         "certification", "manifest",
     )  # fmt: skip
-    readonly_fields = ("changed", "place")
+    readonly_fields = ("changed", "files")
 
     @admin.display(description="imported by", ordering="created_by_name")
     def by(self, bundle: TaskBundle) -> str:
@@ -58,9 +58,9 @@ class TaskBundleAdmin(ReadOnly):
         )
         return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", heads, lines)
 
-    @admin.display(description="location")
-    def place(self, bundle: TaskBundle) -> str:
-        return bundle.location
+    @admin.display(description="files")
+    def files(self, bundle: TaskBundle) -> str:
+        return files_words(bundle)
 
     def has_review_permission(self, request: HttpRequest) -> bool:
         return access.may(request.user, access.REVIEW_BUNDLE)

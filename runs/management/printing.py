@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -87,13 +86,13 @@ class Printer:
         for row in cells:
             _write(self.out, "\t".join(row))
 
-    def problems(self, path: Path, problems: Sequence[Problem]) -> None:
+    def problems(self, subject: object, problems: Sequence[Problem]) -> None:
         """Every problem of a document as a table, and on stderr that it is refused."""
         self.table(
             ("code", "path", "problem"),
             [(problem.code, problem.path or "(document)", problem.sentence) for problem in problems],
         )
-        self.warn(f"{path} is refused: {words.counted(len(problems), 'problem')}, the first is {problems[0]}")
+        self.warn(f"{subject} is refused: {words.counted(len(problems), 'problem')}, the first is {problems[0]}")
 
     def json(self, document: Document) -> None:
         """The command's one JSON document; nothing without ``--json``."""

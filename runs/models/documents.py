@@ -1,4 +1,4 @@
-"""Which profiles, task bundles and endpoints are known here? Documents are kept as text with their hashes."""
+"""Profiles, task bundles and endpoints that are known here, as text with their hashes."""
 
 from typing import Any
 
@@ -60,7 +60,8 @@ class TaskBundle(models.Model):
     revision = models.PositiveIntegerField()
     manifest = models.TextField(help_text="Canonical JSON")
     manifest_sha256 = models.CharField(max_length=64)
-    location = models.CharField(max_length=255, help_text="packaged:<name>, or a folder below the data folder")
+    packaged = models.CharField(max_length=64, blank=True, help_text="Its folder in the package; empty when imported")
+    stored_at = models.DateTimeField(null=True, blank=True, help_text="When the storage held all its files")
     status = models.CharField(max_length=16, choices=BundleStatus, default=BundleStatus.DRAFT)
     certification = models.TextField(blank=True, help_text="The record of the certification as JSON")
     certified_at = models.DateTimeField(null=True, blank=True)
@@ -94,6 +95,13 @@ class TaskBundle(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} revision {self.revision}"
+
+    @property
+    def place(self) -> str:
+        """Where its files are: `package`, `storage`, or `missing` for one that has to be imported again."""
+        if self.packaged:
+            return "package"
+        return "storage" if self.stored_at else "missing"
 
     @property
     def frozen(self) -> bool:

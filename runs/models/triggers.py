@@ -14,7 +14,7 @@ from runs.models.states import TERMINAL_STATES
 
 _TERMINAL = ", ".join(f"'{state}'" for state in TERMINAL_STATES)
 _BUNDLE_IDENTITY = (
-    "name", "revision", "manifest", "manifest_sha256", "location", "certification", "certified_at",
+    "name", "revision", "manifest", "manifest_sha256", "packaged", "certification", "certified_at",
     "created_at", "created_by_id", "created_by_name", "reviewed_at", "reviewed_by_id", "reviewed_by_name",
     "review_note",
 )  # fmt: skip

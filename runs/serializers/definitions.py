@@ -1,6 +1,6 @@
-"""Documents about profile files and task bundles: checked, built, certified, stored."""
+"""Documents about profile files and task bundles: checked, built, certified, stored, listed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchsite.lib.problems import Problem
@@ -49,9 +49,18 @@ def bundle_certification_document(record: dict[str, Any]) -> Document:
 @serializes("benchsite.bundle-import/v1")
 def bundle_import_document(bundle: TaskBundle) -> Document:
     """A stored revision."""
-    names = ("name", "revision", "status", "manifest_sha256")
-    return {name: getattr(bundle, name) for name in names}
+    return _revision(bundle)
+
+
+@serializes("benchsite.bundles/v1")
+def bundles_document(bundles: Iterable[TaskBundle]) -> Document:
+    """Every stored revision, and where its files are."""
+    return {"bundles": [{**_revision(bundle), "files": bundle.place} for bundle in bundles]}
 
 
 def _check(problems: Sequence[Problem]) -> Document:
     return {"valid": not problems, "problems": [problem.as_json() for problem in problems]}
+
+
+def _revision(bundle: TaskBundle) -> Document:
+    return {name: getattr(bundle, name) for name in ("name", "revision", "status", "manifest_sha256")}

@@ -1,38 +1,38 @@
-"""How does a bundle's folder become a stored revision? Verified, copied below the data folder, stored as a draft."""
+"""Importing a bundle's folder, and installing the bundle that is packaged with benchsite."""
 
 import json
-import shutil
 from pathlib import Path
 
-from benchsite.lib.canonical import JsonObject, load_object
+from benchsite.lib.canonical import JsonObject, canonical_bytes, load_object
 from benchsite.lib.problems import raise_if, refuse
 from runs.documents.bundle.certification import RECORD_NAME, check_record
 from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 from runs.documents.bundle.packaged import PACKAGED, read_bundle
 from runs.images.recipes import recipe_identities
 from runs.models import BundleStatus, Profile, TaskBundle
-from runs.ownership.scratch import scratch
-from runs.services import registry, reviewing
+from runs.services import bundle_files, registry, reviewing
 from runs.services.access import AnyUser
 
 PACKAGED_REVIEWER = "benchsite"
 PACKAGED_NOTE = "Reviewed with the release that packages it."
 
 
-def import_bundle(folder: Path, *, data: Path, user: AnyUser | None) -> TaskBundle:
-    """Store the bundle in `folder`; with its certification record it is stored as certified.
+def import_bundle(folder: Path, *, user: AnyUser | None) -> TaskBundle:
+    """Store the bundle in `folder`, its files first; with its certification's record it is stored as certified.
 
-    A folder outside the package is copied to `data/bundles/<name>/<revision>/`, so that the stored revision
-    does not depend on a place that people work in. The same bundle twice is one row. Raises DocumentError
-    with every difference between files and manifest, BundleRefused.
+    The same bundle twice is one row, and the second time what the storage lacks of it is stored again. Nothing is
+    stored of a folder in the package. Raises DocumentError with every difference between files and manifest,
+    BundleRefused, BundleStorageFails, OSError for a full disk.
     """
-    bundle = read_bundle(folder)
-    raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
-    record = _record(folder)
-    if record is not None:
-        check_record(record, bundle)
-    place = f"packaged:{folder.name}" if folder.parent == PACKAGED else str(_copy(folder, bundle, data))
-    row = reviewing.store_bundle((folder / "manifest.json").read_bytes(), location=place, user=user)
+    bundle, record = _verified(folder)
+    stored = reviewing.stored_revision(bundle)
+    packaged = folder.name if folder.parent == PACKAGED and (stored is None or stored.packaged) else ""
+    if not packaged:
+        kept = canonical_bytes(record) if record is not None else b""
+        if stored is not None and stored.certification:
+            kept = stored.certification.encode()
+        bundle_files.store_files(folder, bundle, kept)
+    row = reviewing.store_bundle(bundle, packaged=packaged, files_stored=not packaged, user=user)
     if row.status == BundleStatus.DRAFT and record is not None:
         row = reviewing.certify(row, record=record, user=user)
     return row
@@ -45,18 +45,11 @@ def install_packaged(name: str = "environment-smoke") -> tuple[Profile, TaskBund
     BundleRefused `bundle.revision_taken` when this revision is stored with another manifest.
     """
     folder = PACKAGED / name
-    bundle = read_bundle(folder)
-    raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
-    record = _record(folder)
+    bundle, record = _verified(folder)
     if record is None:
         raise refuse("certification.missing", "the packaged bundle is not certified; run manage.py bundle certify")
-    check_record(record, bundle)
     row = reviewing.install_packaged(
-        (folder / "manifest.json").read_bytes(),
-        name=name,
-        certification=record,
-        reviewed_by=PACKAGED_REVIEWER,
-        note=PACKAGED_NOTE,
+        bundle, name=name, certification=record, reviewed_by=PACKAGED_REVIEWER, note=PACKAGED_NOTE
     )
     return registry.store_profile((folder / "profile.json").read_bytes(), user=None), row
 
@@ -66,27 +59,13 @@ def write_record(folder: Path, record: JsonObject) -> None:
     (folder / RECORD_NAME).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _record(folder: Path) -> JsonObject | None:
+def _verified(folder: Path) -> tuple[LoadedBundle, JsonObject | None]:
+    """The bundle in a folder, and the record of its certification if there is one. Raises DocumentError."""
+    bundle = read_bundle(folder)
+    raise_if(verify_bundle(folder, bundle, recipes=recipe_identities()))
     try:
-        return load_object((folder / RECORD_NAME).read_bytes())
+        record = load_object((folder / RECORD_NAME).read_bytes())
     except FileNotFoundError:
-        return None
-
-
-def _copy(folder: Path, bundle: LoadedBundle, data: Path) -> Path:
-    """The folder's copy; one that is there already must be the same."""
-    target = data / "bundles" / bundle.manifest.name / str(bundle.manifest.revision)
-    if not target.exists():
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with scratch(data, "import") as place:
-            copy = place / target.name
-            copy.mkdir(mode=0o700)
-            shutil.copytree(folder, copy, symlinks=True, dirs_exist_ok=True)
-            try:
-                copy.rename(target)
-            except OSError:
-                # Otherwise somebody else was first; the check below tells whether it is the same.
-                if not target.exists():
-                    raise
-    raise_if(verify_bundle(target, bundle))
-    return target
+        return bundle, None
+    check_record(record, bundle)
+    return bundle, record

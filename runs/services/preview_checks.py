@@ -74,6 +74,11 @@ def _documents(profile: Profile, bundle: TaskBundle, endpoint: Endpoint) -> Iter
         "The stored manifest has the hash under which it was reviewed.", "Import the revision again.",
     )  # fmt: skip
     yield check(
+        "bundle files", bundle.place != "missing", "bundle.not_stored",
+        f"The task files of {bundle} are in {'no storage' if bundle.place == 'missing' else f'the {bundle.place}'}.",
+        "Import the same revision again: manage.py bundle import FOLDER.",
+    )  # fmt: skip
+    yield check(
         "profile installed", profile.startable, "profile.suite_not_installed",
         f"Profile {profile.name} follows {profile.schema}.",
         "Its suites do not run here; choose another profile.",

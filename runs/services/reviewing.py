@@ -1,4 +1,4 @@
-"""How does a bundle become one that may run? Import, certify, review, retire; each by compare-and-set."""
+"""How a bundle becomes one that may run: stored, certified, reviewed, retired; each move by compare-and-set."""
 
 from typing import Any
 
@@ -20,30 +20,43 @@ class BundleRefused(Refusal):
     code = "bundle.refused"
 
 
-def store_bundle(manifest: bytes, *, location: str, user: AnyUser | None) -> TaskBundle:
-    """Store a manifest as a draft. The same manifest twice is one row; another one needs a new revision.
+def stored_revision(bundle: LoadedBundle) -> TaskBundle | None:
+    """The row of this revision, if it is stored. Raises BundleRefused when it has another manifest."""
+    row = TaskBundle.objects.filter(name=bundle.manifest.name, revision=bundle.manifest.revision).first()
+    if row is not None and row.manifest_sha256 != bundle.manifest_sha256:
+        sentence = f"{row} is stored with another manifest; a change needs a new revision."
+        raise BundleRefused(sentence, code="bundle.revision_taken")
+    return row
 
-    ``location`` is ``packaged:<name>`` or a folder below the data folder. Raises DocumentError, BundleRefused.
+
+def store_bundle(
+    bundle: LoadedBundle, *, packaged: str = "", files_stored: bool = False, user: AnyUser | None
+) -> TaskBundle:
+    """Store a revision as a draft; one that is stored already stays as it is. Raises BundleRefused.
+
+    Its files are in the package, below the name `packaged`; or in the storage, which `files_stored` says.
     """
-    loaded = load_manifest(manifest)
-    identity = {"name": loaded.manifest.name, "revision": loaded.manifest.revision}
+    stored_at = timezone.now() if files_stored else None
     with transaction.atomic():
-        bundle, created = TaskBundle.objects.get_or_create(
-            **identity,
+        row, created = TaskBundle.objects.get_or_create(
+            name=bundle.manifest.name,
+            revision=bundle.manifest.revision,
             defaults={
-                "manifest": canonical_bytes(loaded.document).decode("ascii"),
-                "manifest_sha256": loaded.manifest_sha256,
-                "location": location,
+                "manifest": canonical_bytes(bundle.document).decode("ascii"),
+                "manifest_sha256": bundle.manifest_sha256,
+                "packaged": packaged,
+                "stored_at": stored_at,
                 "created_by_id": None if user is None else user.pk,
                 "created_by_name": audit.name_of(user),
             },
         )
-        if bundle.manifest_sha256 != loaded.manifest_sha256:
-            sentence = f"{bundle} is stored with another manifest; a change needs a new revision."
-            raise BundleRefused(sentence, code="bundle.revision_taken")
         if created:
-            _audit(AuditKind.BUNDLE_IMPORT, bundle, user)
-    return bundle
+            _audit(AuditKind.BUNDLE_IMPORT, row, user)
+        elif (found := stored_revision(bundle)) is not None and files_stored and found.place == "missing":
+            TaskBundle.objects.filter(pk=row.pk).update(stored_at=stored_at)
+            _audit(AuditKind.BUNDLE_IMPORT, row, user, {"files_stored_again": True})
+            row.stored_at = stored_at
+    return row
 
 
 def loaded_bundle(bundle: TaskBundle) -> LoadedBundle:
@@ -74,15 +87,15 @@ def review(bundle: TaskBundle, *, user: AnyUser, note: str = "") -> TaskBundle:
 
 
 def install_packaged(
-    manifest: bytes, *, name: str, certification: JsonObject, reviewed_by: str, note: str
+    bundle: LoadedBundle, *, name: str, certification: JsonObject, reviewed_by: str, note: str
 ) -> TaskBundle:
     """Store the bundle that ships with benchsite together with its certification and its review (idempotent)."""
-    bundle = store_bundle(manifest, location=f"packaged:{name}", user=None)
-    if bundle.status == BundleStatus.DRAFT:
-        bundle = certify(bundle, record=certification, user=None)
-    if bundle.status == BundleStatus.CERTIFIED:
-        bundle = _review(bundle, user=None, by_name=reviewed_by, note=note, detail={"packaged": True})
-    return bundle
+    row = store_bundle(bundle, packaged=name, user=None)
+    if row.status == BundleStatus.DRAFT:
+        row = certify(row, record=certification, user=None)
+    if row.status == BundleStatus.CERTIFIED:
+        row = _review(row, user=None, by_name=reviewed_by, note=note, detail={"packaged": True})
+    return row
 
 
 def retire(bundle: TaskBundle, *, user: AnyUser) -> TaskBundle:

@@ -213,6 +213,8 @@ class TestDocuments:
         assert shown(command("bundle", "verify", "--json"))["valid"] is True
         assert shown(command("bundle", "verify", str(tmp_path), "--json"), 2)["valid"] is False
         assert shown(command("bundle", "import", "--json"))["status"] in ("draft", "certified", "reviewed")
+        assert shown(command("bundle", "list", "--json"))["bundles"][0]["files"] == "package"
+        assert shown(command("bundle", "check", "environment-smoke", "--json"))["valid"] is True
         record = json.loads((ENVIRONMENT_SMOKE / "certification.json").read_text())
         monkeypatch.setattr("runs.engine.grading.certifying.certify_in_containers", lambda *_, **__: record)
         monkeypatch.setattr("runs.services.bundle_import.write_record", lambda *_: None)

@@ -1,8 +1,8 @@
 """`manage.py profile` and `manage.py bundle`: thin, with exit codes and `--json` (issue 4)."""
 
+import hashlib
 import io
 import json
-from pathlib import Path
 
 import pytest
 from django.core.management import call_command
@@ -33,6 +33,14 @@ def run_json(*arguments: str) -> tuple[int, dict]:
 @pytest.fixture
 def bundle(tmp_path):
     return samples.copy_bundle(tmp_path)
+
+
+@pytest.fixture
+def stored(settings, tmp_path):
+    """The folder of an evidence storage that only this test has; it is not there yet."""
+    backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": tmp_path / "stored"}}
+    settings.STORAGES = {**settings.STORAGES, "default": backend}
+    return tmp_path / "stored"
 
 
 @pytest.mark.parametrize("name", ["smoke", "scout"])
@@ -105,27 +113,26 @@ def test_a_bundle_with_a_changed_byte_is_told_and_built_anew(bundle):
 
 
 @pytest.mark.django_db
-def test_importing_a_bundle_copies_it_to_the_data_folder_as_a_draft(bundle, settings, tmp_path):
-    settings.DATA = tmp_path / "data"
+def test_importing_a_bundle_stores_its_files_and_a_draft(bundle, stored):
     (bundle / RECORD_NAME).unlink(missing_ok=True)
     code, document = run_json("bundle", "import", str(bundle))
     row = TaskBundle.objects.get()
     assert (code, document["status"], row.status) == (0, "draft", BundleStatus.DRAFT)
-    assert Path(row.location) == tmp_path / "data/bundles/environment-smoke/1"
-    assert read_bundle(Path(row.location)).manifest_sha256 == row.manifest_sha256
+    assert row.place == "storage"
+    files = {file["sha256"] for task in read_bundle(bundle).document["tasks"] for file in task["files"]}
+    kept = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in stored.rglob("*") if path.is_file()}
+    assert kept == {digest: digest for digest in {*files, row.manifest_sha256}}
 
 
 @pytest.mark.django_db
-def test_importing_the_packaged_bundle_copies_nothing(settings, tmp_path):
-    settings.DATA = tmp_path / "data"
+def test_importing_the_packaged_bundle_stores_no_file(stored):
     assert run("bundle", "import")[0] == 0
-    assert TaskBundle.objects.get().location == "packaged:environment-smoke"
-    assert not (tmp_path / "data").exists()
+    assert TaskBundle.objects.get().packaged == "environment-smoke"
+    assert not stored.exists()
 
 
 @pytest.mark.django_db
-def test_a_changed_bundle_of_the_same_revision_is_refused(bundle, settings, tmp_path):
-    settings.DATA = tmp_path / "data"
+def test_a_changed_bundle_of_the_same_revision_is_refused(bundle, stored):
     assert run("bundle", "import", str(bundle))[0] == 0
     (bundle / "tasks/file-tree/instruction.md").write_text("Changed.\n")
     assert run("bundle", "import", str(bundle))[0] == 2
@@ -136,8 +143,7 @@ def test_a_changed_bundle_of_the_same_revision_is_refused(bundle, settings, tmp_
 
 
 @pytest.mark.django_db
-def test_a_certification_of_another_manifest_is_refused(bundle, settings, tmp_path):
-    settings.DATA = tmp_path / "data"
+def test_a_certification_of_another_manifest_is_refused(bundle, stored):
     record = {
         "schema": "benchsite.certification/v1",
         "manifest_sha256": "0" * 64,
@@ -151,8 +157,7 @@ def test_a_certification_of_another_manifest_is_refused(bundle, settings, tmp_pa
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("field", "value"), [("passed", False), ("grader", "local"), ("passed", True)])
-def test_only_a_passed_certification_in_containers_makes_a_bundle_certified(bundle, settings, tmp_path, field, value):
-    settings.DATA = tmp_path / "data"
+def test_only_a_passed_certification_in_containers_makes_a_bundle_certified(bundle, stored, field, value):
     digest = subject_sha256(read_bundle(bundle))
     record = {"schema": "benchsite.certification/v1", "subject_sha256": digest, "passed": True, "grader": "container"}
     (bundle / RECORD_NAME).write_text(json.dumps(record | {field: value}))

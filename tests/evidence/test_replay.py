@@ -28,7 +28,7 @@ def stored_run(verifier: str) -> Run:
         revision=1,
         manifest=(PACKAGED / "manifest.json").read_text(),
         manifest_sha256="0" * 64,
-        location="packaged:environment-smoke",
+        packaged="environment-smoke",
         status="draft",
     )
     run = Run.objects.create(

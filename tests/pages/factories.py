@@ -79,9 +79,8 @@ def site() -> Site:
     admin = person("admin-1", "admin", staff=True)
     worker = _worker()
     profile = registry.store_profile((packaged.ENVIRONMENT_SMOKE / "profile.json").read_bytes(), user=admin)
-    manifest = (packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes()
     bundle = reviewing.install_packaged(
-        manifest,
+        packaged.read_bundle(packaged.ENVIRONMENT_SMOKE),
         name="environment-smoke",
         certification={"passed": True},
         reviewed_by="reviewer-1",
@@ -178,7 +177,7 @@ def draft_bundle(on: Site) -> TaskBundle:
         revision=document["revision"],
         manifest=manifest,
         manifest_sha256=hashlib.sha256(manifest.encode()).hexdigest(),
-        location="packaged:environment-smoke",
+        packaged="environment-smoke",
         status=BundleStatus.CERTIFIED,
         certified_at=timezone.now() - timedelta(hours=3),
         created_by_id=on.admin.pk,

@@ -168,7 +168,7 @@ def test_hostile_names_are_inert_everywhere(site: Site, browse: Browser) -> None
     Endpoint.objects.create(
         name="odd", version=1, record="{}", base_url=HOSTILE, host=HOSTILE, model=HOSTILE, route="direct"
     )
-    TaskBundle.objects.create(name="odd", revision=1, manifest="[]", manifest_sha256="0" * 64, location=HOSTILE)
+    TaskBundle.objects.create(name="odd", revision=1, manifest="[]", manifest_sha256="0" * 64, packaged=HOSTILE[:64])
     client = browse("admin")
     for path in (
         "/",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.documents.samples import copy_bundle
 from tests.production.sites import Site, new_database
 
 PRODUCTION = Path(__file__).parents[2] / "docs/production"
@@ -87,6 +88,25 @@ def test_evidence_that_lies_elsewhere_is_copied_too(site: Site, empty_site: Make
     done = target.script("restore", tmp_path / "copy", tmp_path / "shared-again")
     assert done.returncode == 0, done.stderr
     assert audited(target, run)[0] == 0
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the data folder", "elsewhere"])
+def test_an_imported_bundle_is_restored_with_its_files(
+    site: Site, empty_site: Make, tmp_path: Path, elsewhere: bool
+) -> None:
+    """The cache of what a worker fetched is not copied: it is fetched again."""
+    site = replace(site, evidence=tmp_path / "shared") if elsewhere else site
+    site.done("bundle", "import", str(copy_bundle(tmp_path)))
+    (site.data / "bundle-cache/f00").mkdir(parents=True)
+    done = site.script("backup", tmp_path / "copy", *([tmp_path / "shared"] if elsewhere else []))
+    assert done.returncode == 0, done.stderr
+    target = replace(empty_site("again"), evidence=tmp_path / "shared-again" if elsewhere else None)
+    done = target.script("restore", tmp_path / "copy", *([tmp_path / "shared-again"] if elsewhere else []))
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "shared" if elsewhere else site.data / "evidence")
+    assert json.loads(target.done("bundle", "check", "environment-smoke", "--json"))["valid"] is True
+    assert site.manage("bundle", "check", "environment-smoke").returncode == 4
+    assert not (target.data / "bundle-cache").exists()
 
 
 def test_nothing_is_restored_over_a_data_folder_that_is_there(kept: Kept, empty_site: Make) -> None:

@@ -53,7 +53,7 @@ def bundle_row(name: str = "environment-smoke", revision: int = 1, status: str =
     values = {
         "manifest": "{}",
         "manifest_sha256": HEX,
-        "location": f"packaged:{name}",
+        "packaged": name,
         "status": status,
         **times,
     }

@@ -76,7 +76,7 @@ def ready_site(name: str = "local") -> Site:
 
 def install_bundle() -> TaskBundle:
     return reviewing.install_packaged(
-        (ENVIRONMENT_SMOKE / "manifest.json").read_bytes(),
+        read_bundle(ENVIRONMENT_SMOKE),
         name=NAME,
         certification={"passed": True},
         reviewed_by="rita",

@@ -6,6 +6,7 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, connection, transaction
 
+from runs.documents.bundle.manifest import LoadedBundle, load_manifest
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.models import AuditEntry, BundleStatus, TaskBundle
 from runs.models.documents import FrozenBundle
@@ -18,13 +19,13 @@ pytestmark = pytest.mark.django_db
 MANIFEST = (ENVIRONMENT_SMOKE / "manifest.json").read_bytes()
 
 
-def manifest(revision: int) -> bytes:
-    return json.dumps({**json.loads(MANIFEST), "revision": revision}).encode()
+def manifest(revision: int = 1, **changes: object) -> LoadedBundle:
+    return load_manifest(json.dumps({**json.loads(MANIFEST), "revision": revision, **changes}).encode())
 
 
 def certified(revision: int = 1, by: str | None = "bert") -> TaskBundle:
     user = None if by is None else person(by)
-    bundle = reviewing.store_bundle(manifest(revision), location="bundles/x", user=user)
+    bundle = reviewing.store_bundle(manifest(revision), user=user)
     return reviewing.certify(bundle, record={"passed": True}, user=user)
 
 
@@ -42,7 +43,7 @@ def test_a_revision_goes_from_draft_to_retired_and_each_step_is_audited():
 
 
 def test_a_draft_cannot_be_reviewed_and_a_failed_certification_is_none():
-    draft = reviewing.store_bundle(MANIFEST, location="bundles/x", user=None)
+    draft = reviewing.store_bundle(manifest(), user=None)
     with pytest.raises(BundleRefused) as refused:
         reviewing.review(draft, user=person("rita", "reviewer"))
     assert refused.value.code == "bundle.not_certified"
@@ -79,11 +80,10 @@ def test_a_new_review_retires_the_revision_before():
 
 
 def test_another_manifest_needs_another_revision():
-    stored = reviewing.store_bundle(MANIFEST, location="bundles/x", user=None)
-    assert reviewing.store_bundle(MANIFEST, location="bundles/x", user=None) == stored
-    changed = json.dumps({**json.loads(MANIFEST), "description": "another"}).encode()
+    stored = reviewing.store_bundle(manifest(), user=None)
+    assert reviewing.store_bundle(manifest(), user=None) == stored
     with pytest.raises(BundleRefused) as refused:
-        reviewing.store_bundle(changed, location="bundles/x", user=None)
+        reviewing.store_bundle(manifest(description="another"), user=None)
     assert refused.value.code == "bundle.revision_taken"
 
 
@@ -113,7 +113,7 @@ class TestFrozen:
         "change",
         [
             {"manifest": "{}"}, {"manifest_sha256": "0" * 64}, {"revision": 9}, {"name": "other"},
-            {"location": "bundles/y"}, {"certification": "{}"}, {"reviewed_by_name": "eve"}, {"reviewed_at":
+            {"packaged": "other"}, {"certification": "{}"}, {"reviewed_by_name": "eve"}, {"reviewed_at":
             None}, {"status": "draft"}, {"status": "certified"},
         ],
         ids=lambda change: next(iter(change)),
@@ -142,5 +142,5 @@ class TestFrozen:
             cursor.execute("DELETE FROM runs_taskbundle")
 
     def test_a_draft_may_change(self):
-        reviewing.store_bundle(MANIFEST, location="bundles/x", user=None)
-        assert TaskBundle.objects.update(location="bundles/y") == 1
+        reviewing.store_bundle(manifest(), user=None)
+        assert TaskBundle.objects.update(packaged="other") == 1

@@ -1,5 +1,6 @@
-"""Does the verifier grade the kept artifacts again as it did in the run? In a fresh owned container, from the locked
-image, with the bundle's own files; nothing of the agent is carried out again.
+"""Grading a run's kept artifacts again: in fresh owned containers, from the locked image, with the bundle's own files.
+
+Nothing of the agent is carried out again.
 """
 
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_t
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.grading.certifying import GRADE_S, MARGIN_S, ContainerGrader
 from runs.engine.host.maintenance import maintenance
-from runs.engine.preflight.run_preflight import bundle_folder
 from runs.models import Run
 from runs.outcomes.buckets import EVALUATED
 from runs.ownership import JournalError
+from runs.services.bundle_files import BundleFilesUnusable, BundleStorageFails, bundle_folder
 
 _JOURNAL = "replay"
 
@@ -49,11 +50,12 @@ class ReplayImpossible(Exception):
 def replay_verifier(run: Run, folder: Path) -> list[Replay]:
     """Grade every evaluated trial of a run again. `folder` is the run's stored evidence, laid out as in a run.
 
-    Raises ReplayImpossible when the worker is not prepared or its engine does not answer.
+    Raises ReplayImpossible when the worker is not prepared, its engine does not answer, or the bundle's files cannot be
+    had.
     """
     try:
         return _replays(run, folder)
-    except (AssetError, EngineError, JournalError) as error:
+    except (AssetError, EngineError, JournalError, BundleFilesUnusable, BundleStorageFails) as error:
         raise ReplayImpossible(error.code, error.sentence) from error
 
 
@@ -63,10 +65,13 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
     images = load_assets(settings.ASSETS).images
     reason = "" if images.verifier.id == _verifier_of(spec) else "this worker has another verifier image now"
     api = connect(GRADE_S + MARGIN_S)
-    with maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal:
+    with (
+        bundle_folder(run.bundle, settings.DATA) as source,
+        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal,
+    ):
         grader = ContainerGrader(api, journal, bundle, images)
         return [
-            _replay(run, grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
+            _replay(source / "tasks", grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
             for trial in run.trials.filter(bucket__in=EVALUATED).order_by("ordinal")
         ]
 
@@ -77,7 +82,7 @@ def _verifier_of(spec: dict[str, Any]) -> object:
 
 
 def _replay(
-    run: Run,
+    tasks: Path,
     grader: ContainerGrader,
     bundle: LoadedBundle,
     folder: Path,
@@ -86,7 +91,7 @@ def _replay(
     expected: int | None,
     reason: str,
 ) -> Replay:
-    task = bundle_folder(run.bundle) / "tasks" / name
+    task = tasks / name
     manifest = next((each for each in bundle.manifest.tasks if each.name == name), None)
     if not reason and (manifest is None or verify_task(task, manifest)):
         reason = "the task's files are not the reviewed ones"

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import docker
+from django.conf import settings
 
 from benchsite import __version__
+from benchsite.lib.problems import DocumentError
 from runs.checks.check import Check
 from runs.checks.worker import ceiling_checks, report_checks
 from runs.documents.bundle.manifest import load_manifest, verify_task
-from runs.documents.bundle.packaged import packaged_folder
 from runs.engine.assets import Assets, verify_harness, verify_images
 from runs.engine.host.folder import RunFolder, copy_task, free_bytes
 from runs.engine.network.subnets import free_subnets
 from runs.engine.preflight.capabilities import capability_digest, capability_report
 from runs.models import TaskBundle
 from runs.ownership import Journal
+from runs.services.bundle_files import BundleFilesUnusable, BundleStorageFails, bundle_folder
 
 MIB = 1024 * 1024
 NETWORKS_OF_A_RUN = 2
@@ -41,15 +43,23 @@ class PreflightFailed(Exception):
 
 def copy_tasks(bundle: TaskBundle, spec: dict[str, Any], folder: RunFolder) -> None:
     """Copy the spec's tasks into the run's folder and hash every copied byte against the reviewed manifest."""
-    loaded = load_manifest(bundle.manifest.encode())
+    try:
+        loaded = load_manifest(bundle.manifest.encode())
+    except DocumentError as error:
+        sentence = "The bundle's stored manifest was altered. Find out who wrote to the database."
+        raise PreflightFailed("integrity", "bundle.changed", sentence, str(error)[:1000]) from error
     if loaded.manifest_sha256 != spec["bundle"]["manifest_sha256"]:
         raise PreflightFailed(
             "integrity", "bundle.changed", "The bundle is not the one that was previewed. Preview again."
         )
+    try:
+        with bundle_folder(bundle, settings.DATA) as source:
+            for wanted in spec["tasks"]:
+                copy_task(source / "tasks" / wanted["name"], folder.task(wanted["name"]))
+    except (BundleFilesUnusable, BundleStorageFails) as error:
+        raise PreflightFailed(failure_class(error.code), error.code, error.sentence, str(error)[:1000]) from error
     tasks = {task.name: task for task in loaded.manifest.tasks}
     for wanted in spec["tasks"]:
-        source = bundle_folder(bundle) / "tasks" / wanted["name"]
-        copy_task(source, folder.task(wanted["name"]))
         problems = verify_task(folder.task(wanted["name"]), tasks[wanted["name"]])
         if problems or tasks[wanted["name"]].checksum != wanted["checksum"]:
             raise PreflightFailed(
@@ -58,12 +68,6 @@ def copy_tasks(bundle: TaskBundle, spec: dict[str, Any], folder: RunFolder) -> N
                 f"The files of task {wanted['name']} are not the reviewed ones. Restore them, or review them anew.",
                 "; ".join(str(problem) for problem in problems)[:1000],
             )
-
-
-def bundle_folder(bundle: TaskBundle) -> Path:
-    """Where the bundle's task files lie: packaged with the product, or in the data folder."""
-    kind, _, name = bundle.location.partition(":")
-    return packaged_folder(name) if kind == "packaged" else Path(bundle.location)
 
 
 def preflight(

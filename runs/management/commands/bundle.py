@@ -1,11 +1,10 @@
-"""Builds, verifies, certifies and stores task bundles."""
+"""Builds, verifies, certifies, stores, lists and checks task bundles."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
@@ -16,14 +15,16 @@ from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 from runs.images.recipes import recipe_identities
 from runs.management.command import CLI_USER, SiteCommand
 from runs.management.waiting import heartbeat
+from runs.models import TaskBundle
 from runs.serializers.definitions import (
     bundle_build_document,
     bundle_certification_document,
     bundle_check_document,
     bundle_import_document,
+    bundles_document,
 )
-from runs.services import access, bundle_import
-from runs.services.refusals import BadInput
+from runs.services import access, bundle_files, bundle_import, registry
+from runs.services.refusals import BadInput, whole_number
 
 _FILES_ONLY = ("build", "verify")
 
@@ -31,24 +32,32 @@ _FILES_ONLY = ("build", "verify")
 class Command(SiteCommand):
     help = (
         "Build a bundle's manifest from its files, verify it against them, certify it in its own containers, or "
-        "store it, as certified when its record says so and else as a draft. "
-        "Exit 0, 2 with every problem, or 1 when a certification failed."
+        "store it, as certified when its record says so and else as a draft; list what is stored, or check every "
+        "stored file of a revision. Exit 0, 2 with every problem, 1 when a certification failed, 4 when a stored file "
+        "is lost or another one."
     )
     requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["build", "verify", "certify", "import"], help="what to do with it")
+        actions = ["build", "verify", "certify", "import", "list", "check"]
+        parser.add_argument("action", choices=actions, help="what to do with it")
         parser.add_argument(
-            "folder", nargs="?", type=Path, default=packaged.ENVIRONMENT_SMOKE,
-            help="the bundle's folder; without one, the packaged bundle",
+            "bundle", nargs="?", metavar="FOLDER|NAME",
+            help="the bundle's folder, without one the packaged bundle; with check the name of a stored bundle",
         )  # fmt: skip
         parser.add_argument("--check", action="store_true", help="with build: write nothing, exit 2 when out of date")
+        # Its text is read later, so that it is refused as by the other faces.
+        parser.add_argument("--revision", metavar="N", help="with check: this revision, not the reviewed or newest one")
 
     def user_of(self, options: dict[str, Any]) -> User:
         return User(username=CLI_USER) if options["action"] in _FILES_ONLY else super().user_of(options)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
-        folder = options["folder"].resolve()
+        if options["action"] == "list":
+            return self._list(user)
+        if options["action"] == "check":
+            return self._check(user, options["bundle"] or packaged.ENVIRONMENT_SMOKE.name, options["revision"])
+        folder = Path(options["bundle"] or packaged.ENVIRONMENT_SMOKE).resolve()
         if not folder.is_dir():
             raise BadInput(f"There is no folder {folder}.", code="input.no_folder")
         try:
@@ -63,6 +72,25 @@ class Command(SiteCommand):
                     return self._import(folder, user)
         except DocumentError as error:
             return self._refuse(folder, error.problems)
+
+    def _list(self, user: User) -> Exit:
+        access.require(user, access.VIEW)
+        rows = TaskBundle.objects.defer("manifest", "certification")
+        table = [(row.name, row.revision, row.status, row.place, row.manifest_sha256) for row in rows]
+        self.output.table(("bundle", "revision", "status", "files", "manifest SHA-256"), table)
+        self.output.json(bundles_document(rows))
+        return Exit.DONE
+
+    def _check(self, user: User, name: str, revision: str | None) -> Exit:
+        access.require(user, access.VIEW)
+        row = registry.find_bundle(name, revision=None if revision is None else whole_number("revision", revision))
+        problems = bundle_files.check_stored(row)
+        if problems:
+            self._refuse(row, problems)
+            return Exit.ERROR
+        self.output.line(f"{row}: every file is in the {row.place} as its manifest says")
+        self.output.json(bundle_check_document(row.manifest_sha256))
+        return Exit.DONE
 
     def _build(self, folder: Path, *, check: bool) -> Exit:
         changed = packaged.rebuild(folder, recipes=recipe_identities(), write=not check)
@@ -96,7 +124,7 @@ class Command(SiteCommand):
 
     def _import(self, folder: Path, user: User) -> Exit:
         access.require(user, access.START)
-        row = bundle_import.import_bundle(folder, data=settings.DATA, user=user)
+        row = bundle_import.import_bundle(folder, user=user)
         self.output.line(f"{row}: {row.get_status_display().lower()}, manifest {row.manifest_sha256}")
         self.output.json(bundle_import_document(row))
         return Exit.DONE
@@ -108,8 +136,8 @@ class Command(SiteCommand):
         rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
         self.output.table(("task", "files", "checksum"), rows)
 
-    def _refuse(self, folder: Path, problems: Sequence[Problem]) -> Exit:
-        self.output.problems(folder, problems)
+    def _refuse(self, subject: object, problems: Sequence[Problem]) -> Exit:
+        self.output.problems(subject, problems)
         self.output.json(bundle_check_document(None, problems))
         return Exit.BAD_INPUT
 

@@ -1,4 +1,4 @@
-"""What does a bundle's manifest hold, and what changed since the reviewed revision? Pure."""
+"""A bundle's manifest as rows of its page, and what changed since the reviewed revision."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import Any
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
-from runs.documents.specs import SpecDifference, spec_difference
+from runs.documents.specs import spec_difference
+from runs.models import TaskBundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ class BundlePage:
     ceilings: list[tuple[str, list[str]]]
     phases: list[tuple[str, str]]
     agent: str
+
+
+def files_words(bundle: TaskBundle) -> str:
+    """Where the files of a revision are, and what to do when they are nowhere."""
+    match bundle.place:
+        case "package":
+            return "in the package"
+        case "storage":
+            return "in the evidence storage, by their SHA-256"
+        case _:
+            return "not stored. Import the same revision again: manage.py bundle import FOLDER"
 
 
 def read(manifest: str) -> dict[str, Any]:
@@ -123,7 +135,8 @@ def _phases(ceilings: dict[str, Any]) -> list[tuple[str, str]]:
 def changes(old: str, new: str) -> list[Change]:
     """Every place where two manifests differ, files and tasks by their name and not by their position."""
     before, after = _named(read(old)), _named(read(new))
-    return [_change(difference) for difference in spec_difference(before, after)]
+    differences = spec_difference(before, after)
+    return [Change(*map(visible, (found.path, found.old, found.new))) for found in differences]
 
 
 def _named(document: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +145,3 @@ def _named(document: dict[str, Any]) -> dict[str, Any]:
         files = {file.get("path"): file.get("sha256") for file in task.get("files") or []}
         tasks[task.get("name")] = {**task, "files": files}
     return {**document, "tasks": tasks}
-
-
-def _change(difference: SpecDifference) -> Change:
-    return Change(visible(difference.path), visible(difference.old), visible(difference.new))

@@ -1,4 +1,4 @@
-"""Which task bundles are there, what changed since the reviewed revision, and who approves one?"""
+"""The pages of task bundles: the list, one revision with its difference to the reviewed one, approving, retiring."""
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -34,6 +34,7 @@ def _page(request: HttpRequest, found: TaskBundle, form: ReviewForm) -> HttpResp
     context = {
         "bundle": found,
         "page": presenting.bundle_page(found.manifest),
+        "files": presenting.files_words(found),
         "before": before,
         "changes": presenting.changes(before.manifest, found.manifest) if before else [],
         "others": TaskBundle.objects.filter(name=found.name).exclude(pk=found.pk).defer("manifest", "certification"),
@@ -50,7 +51,10 @@ def review(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     found = access.bundle_or_404(request.user, name, revision, access.REVIEW_BUNDLE)
     form = ReviewForm(request.POST)
     try:
-        if form.is_valid() and _approve(request, found, form):
+        if form.is_valid():
+            if form.cleaned_data["manifest_sha256"] != found.manifest_sha256:
+                raise reviewing.BundleRefused(_ANOTHER, code="bundle.another_manifest")
+            reviewing.review(found, user=request.user, note=form.cleaned_data["note"])
             messages.info(request, f"{found} is reviewed and may run now. It never changes again.")
             return redirect("bundle", name=name, revision=revision)
     except Refusal as error:
@@ -60,12 +64,6 @@ def review(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     for problem in form_errors(form):  # nobody can approve it any more, so there is no form to show again
         messages.warning(request, problem.sentence, "attention")
     return redirect("bundle", name=name, revision=revision)
-
-
-def _approve(request: HttpRequest, found: TaskBundle, form: ReviewForm) -> TaskBundle:
-    if form.cleaned_data["manifest_sha256"] != found.manifest_sha256:
-        raise reviewing.BundleRefused(_ANOTHER, code="bundle.another_manifest")
-    return reviewing.review(found, user=request.user, note=form.cleaned_data["note"])
 
 
 @require_POST

@@ -1,21 +1,36 @@
-"""How is a JSON document loaded, and what is its identity? Strict loading, canonical form, hashes (design 6, 7)."""
+"""JSON documents that people write: strict loading, canonical form, hashes."""
 
 import hashlib
 import json
 import math
 from collections.abc import Iterator
-from typing import cast
 
-from benchsite.lib.problems import Problem, path_of, raise_if, refuse
+from benchsite.lib import strict_json
+from benchsite.lib.problems import DocumentError, Problem, path_of, refuse
+from benchsite.lib.strict_json import MAX_DEPTH, JsonProblem
+from benchsite.lib.strict_json import Json as Json
 
-type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
 type JsonObject = dict[str, Json]
 
 MAX_DOCUMENT_BYTES = 256 * 1024
-MAX_DEPTH = 12
 MAX_ITEMS = 4_096
-_INTEGER_BITS = 63  # what every database column and JSON reader takes
-_BOM = b"\xef\xbb\xbf"
+
+_OF_DOCUMENT = {
+    "size": ("json.too_large", "the document has {detail}; at most {most:,} are read"),
+    "byte_order_mark": ("json.byte_order_mark", "the document begins with a byte order mark; save it without one"),
+    "encoding": ("json.not_utf8", "the document is not UTF-8 at {detail}"),
+    "syntax": ("json.syntax", "the document is not JSON: {detail}"),
+    "depth": ("json.too_deep", f"the document is nested deeper than {MAX_DEPTH} levels"),
+    "items": ("json.too_many_items", f"the document has more than {MAX_ITEMS:,} members and elements"),
+}
+_OF_VALUE = {
+    "duplicate_key": ("json.duplicate_key", "the key stands more than once in its object"),
+    "nonfinite": ("json.not_finite", "NaN, infinities and numbers that overflow are not JSON"),
+    "integer": ("json.integer_too_large", "the integer does not fit 64 bits"),
+    "number": ("json.number_too_long", "the number has too many digits"),
+    "surrogate": ("json.bad_text", "the text holds half a surrogate pair"),
+    "nul": ("json.bad_text", "the text holds a NUL"),
+}
 
 
 def canonical_bytes(value: Json) -> bytes:
@@ -50,7 +65,15 @@ def load_json(data: bytes, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Json:
     (written out or by overflow), integers over 64 bits, text that cannot be stored (lone surrogates, NUL),
     more than 12 levels, more than 4,096 members and elements.
     """
-    return _checked(_parsed(_decoded(data, max_bytes)))
+    try:
+        # The document itself is no element.
+        return strict_json.load(data, size=max_bytes, items=MAX_ITEMS + 1, count_keys=False, storable=True)
+    except JsonProblem as problem:
+        if problem.places:
+            raise DocumentError(Problem(path_of(at), *_OF_VALUE[code]) for at, code in problem.places) from problem
+        code, sentence = _OF_DOCUMENT.get(problem.code, _OF_DOCUMENT["syntax"])
+        path = _too_deep_at(data) if problem.code == "depth" else ""
+        raise refuse(code, sentence.format(detail=problem.detail, most=max_bytes), path) from problem
 
 
 def load_object(data: bytes, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> JsonObject:
@@ -59,58 +82,6 @@ def load_object(data: bytes, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> JsonObje
     if not isinstance(value, dict):
         raise refuse("json.not_an_object", "the document is not a JSON object")
     return value
-
-
-class _Object(dict[str, Json]):
-    """An object as parsed, with the keys that stood in it more than once."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def _decoded(data: bytes, max_bytes: int) -> str:
-    if len(data) > max_bytes:
-        raise refuse("json.too_large", f"the document has {len(data):,} bytes; at most {max_bytes:,} are read")
-    if data.startswith(_BOM):
-        raise refuse("json.byte_order_mark", "the document begins with a byte order mark; save it without one")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise refuse("json.not_utf8", f"the document is not UTF-8 at byte {error.start}") from error
-
-
-def _parsed(text: str) -> Json:
-    try:
-        return cast(Json, json.loads(text, object_pairs_hook=_object, parse_constant=float, parse_int=_integer))
-    except json.JSONDecodeError as error:
-        sentence = f"the document is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        raise refuse("json.syntax", sentence) from error
-    except RecursionError as error:
-        raise refuse("json.too_deep", f"the document is nested deeper than {MAX_DEPTH} levels") from error
-
-
-def _object(pairs: list[tuple[str, Json]]) -> _Object:
-    result = _Object(pairs)
-    if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        result.repeated = tuple(key for key in result if keys.count(key) > 1)
-    return result
-
-
-def _integer(digits: str) -> int:
-    """The value, cut to a sentinel that `_scalar_problem` refuses: huge numbers cost quadratic time."""
-    return int(digits) if len(digits) <= 20 else 1 << (_INTEGER_BITS + 1)
-
-
-def _checked(value: Json) -> Json:
-    problems: list[Problem] = []
-    for items, (location, found) in enumerate(walk(value)):
-        if len(location) > MAX_DEPTH - 1 and isinstance(found, (dict, list)):
-            raise refuse("json.too_deep", f"the document is nested deeper than {MAX_DEPTH} levels", path_of(location))
-        if items > MAX_ITEMS:
-            raise refuse("json.too_many_items", f"the document has more than {MAX_ITEMS:,} members and elements")
-        problems.extend(_problems_at(location, found))
-    raise_if(problems)
-    return _plain(value)
 
 
 def walk(value: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
@@ -125,42 +96,14 @@ def walk(value: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
             pending.extend(((*location, index), found[index]) for index in reversed(range(len(found))))
 
 
-def _problems_at(location: tuple[str | int, ...], found: Json) -> Iterator[Problem]:
-    if isinstance(found, dict):
-        for key in getattr(found, "repeated", ()):
-            path = path_of((*location, key))
-            yield Problem(path, "json.duplicate_key", "the key stands more than once in its object")
-        for key in found:
-            if not _is_storable(key):
-                yield Problem(
-                    path_of((*location, key)), "json.bad_text", "the key holds a NUL or half a surrogate pair"
-                )
-    elif problem := _scalar_problem(found):
-        yield Problem(path_of(location), *problem)
-
-
-def _scalar_problem(found: Json) -> tuple[str, str] | None:
-    match found:
-        case bool() | None | list() | dict():
-            return None
-        case int() if found.bit_length() > _INTEGER_BITS:
-            return "json.integer_too_large", "the integer does not fit 64 bits"
-        case float() if not math.isfinite(found):
-            return "json.not_finite", "NaN, infinities and numbers that overflow are not JSON"
-        case str() if not _is_storable(found):
-            return "json.bad_text", "the text holds a NUL or half a surrogate pair"
-    return None
-
-
-def _is_storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _plain(value: Json) -> Json:
-    """The same value of plain dicts; its depth is known to be small here."""
-    if isinstance(value, dict):
-        return {key: _plain(below) for key, below in value.items()}
-    return [_plain(below) for below in value] if isinstance(value, list) else value
+def _too_deep_at(data: bytes) -> str:
+    """The path of the first value that is too deep; empty when it is deeper than anything can be parsed."""
+    try:
+        value: Json = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return ""
+    places = (at for at, found in walk(value) if len(at) == MAX_DEPTH and isinstance(found, (dict, list)))
+    return path_of(next(places, ()))
 
 
 def as_object(value: Json) -> JsonObject:

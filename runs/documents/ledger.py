@@ -9,23 +9,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024  # the gateway writes less than 1 KiB
 FIRST_PREVIOUS = "0" * 64
 
 Kind = Literal["ok", "refused", "upstream_error", "malformed", "wrong_model"]
-
-_REQUEST_KINDS = {"ok", "refused", "upstream_error", "malformed", "wrong_model"}
-_COMMON = {"seq", "prev", "at", "kind"}
-_REQUEST = {
-    "trial": (int, None), "code": (str, None), "status": (int, None), "prompt_tokens": (int, None),
-    "completion_tokens": (int, None), "bytes_in": (int,), "bytes_out": (int,), "duration_ms": (int,),
-    "request_sha256": (str, None), "response_sha256": (str, None), "message_sha256": (str, None),
-    "session_matches": (bool, None),
-}  # fmt: skip
-_SUMMARY = {"trial": (int, None), "code": (str,), "count": (int,)}
-_CLOSED = {"count": (int,)}
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 _SENTENCES = {
     "ledger.missing": "The gateway's ledger was not kept, so nothing proves what the endpoint answered.",
@@ -53,21 +46,26 @@ class LedgerFault:
         return _SENTENCES[self.code]
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRequest:
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every line has: its number, the SHA-256 of the line before, when it was written."""
+
+    seq: Count
+    prev: str
+    at: str
+
+
+class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One request's line. Sizes in bytes; `status` is the endpoint's, for a refusal the gateway's own."""
 
-    seq: int
-    at: str
     kind: Kind
-    trial: int | None
+    trial: Count | None
     code: str | None
-    status: int | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    bytes_in: int
-    bytes_out: int
-    duration_ms: int
+    status: Count | None
+    prompt_tokens: Count | None
+    completion_tokens: Count | None
+    bytes_in: Count
+    bytes_out: Count
+    duration_ms: Count
     request_sha256: str | None
     response_sha256: str | None
     message_sha256: str | None
@@ -81,6 +79,30 @@ class LedgerRequest:
     def is_completion(self) -> bool:
         """A well-formed 2xx completion that names the declared model: the proof of execution (design 5)."""
         return self.kind == "ok"
+
+
+class _Summary(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many requests of one trial and code were only counted."""
+
+    kind: Literal["summary"]
+    trial: Count | None
+    code: str
+    count: Count
+
+
+class _Closed(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The last line: how many stand before it."""
+
+    kind: Literal["closed"]
+    count: Count
+
+
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+_OTHERS: dict[str, type[_Summary | _Closed]] = {"summary": _Summary, "closed": _Closed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +174,12 @@ class _Reading:
         self._closed = False
 
     def read(self, data: bytes) -> LedgerFault | None:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            fault = self._line(line)
-            if fault:
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            if fault := self._line(data[start:end]):
                 return fault
-        if rest:
+            start = end + 1
+        if start < len(data):
             return LedgerFault("ledger.torn_line", self.count + 1)
         return None if self._closed else LedgerFault("ledger.not_closed", self.count)
 
@@ -176,67 +198,40 @@ class _Reading:
         record = _record(line)
         if record is None:
             return LedgerFault("ledger.malformed_line", place)
-        if record["seq"] != self.count:
-            return LedgerFault("ledger.sequence_gap", place, f"seq {record['seq']}")
-        if record["prev"] != self._previous:
+        if record.seq != self.count:
+            return LedgerFault("ledger.sequence_gap", place, f"seq {record.seq}")
+        if record.prev != self._previous:
             return LedgerFault("ledger.broken_chain", place)
-        if record["kind"] == "closed" and record["count"] != self.count:
-            return LedgerFault("ledger.wrong_count", place, f"{record['count']} said")
-        self._take(record)
+        match record:
+            case _Closed(count=said) if said != self.count:
+                return LedgerFault("ledger.wrong_count", place, f"{said} said")
+            case _Closed():
+                self._closed = True
+            case _Summary(trial=trial, code=code, count=count):
+                self._refuse(trial, code, count)
+            case LedgerRequest():
+                self.requests.append(record)
+                if record.kind == "refused":
+                    self._refuse(record.trial, record.code or record.kind, 1)
         self._previous = hashlib.sha256(line).hexdigest()
         self.count += 1
         return None
-
-    def _take(self, record: dict[str, Any]) -> None:
-        if record["kind"] == "closed":
-            self._closed = True
-        elif record["kind"] == "summary":
-            self._refuse(record["trial"], record["code"], record["count"])
-        else:
-            request = LedgerRequest(**{key: value for key, value in record.items() if key != "prev"})
-            self.requests.append(request)
-            if request.kind == "refused":
-                self._refuse(request.trial, request.code or request.kind, 1)
 
     def _refuse(self, trial: int | None, code: str, count: int) -> None:
         self.refused.setdefault(trial, Counter())[code] += count
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
-    """The line's object if it is exactly what the gateway writes, canonical form included."""
+def _record(line: bytes) -> LedgerRequest | _Summary | _Closed | None:
+    """The line if it is exactly what the gateway writes: its fields, their types, and the canonical form byte for byte,
+    which no doubled key, other number or other encoding has."""
+    if len(line) > MAX_LINE_BYTES:
+        return None
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        shape: type[LedgerRequest | _Summary | _Closed] = _OTHERS.get(_KIND.decode(line).kind, LedgerRequest)
+        record = msgspec.json.decode(line, type=shape)
+        return record if _canonical(msgspec.structs.asdict(record)) == line else None
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or not record.keys() >= _COMMON or not _same(line, record):
-        return None
-    fields = _fields_of(record["kind"])
-    if fields is None or record.keys() - _COMMON != fields.keys():
-        return None
-    whole = type(record["seq"]) is int and isinstance(record["prev"], str) and isinstance(record["at"], str)
-    typed = all(_is_one_of(record[name], kinds) for name, kinds in fields.items())
-    return record if whole and typed else None
-
-
-def _fields_of(kind: Any) -> Mapping[str, tuple[Any, ...]] | None:
-    if kind == "summary":
-        return _SUMMARY
-    if kind == "closed":
-        return _CLOSED
-    return _REQUEST if isinstance(kind, str) and kind in _REQUEST_KINDS else None
-
-
-def _is_one_of(value: Any, kinds: tuple[Any, ...]) -> bool:
-    if value is None:
-        return None in kinds
-    return type(value) in kinds and not (type(value) is int and value < 0)
-
-
-def _same(line: bytes, record: dict[str, Any]) -> bool:
-    try:
-        return _canonical(record) == line
-    except ValueError:
-        return False
 
 
 def _canonical(value: Any) -> bytes:

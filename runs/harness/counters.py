@@ -1,7 +1,8 @@
 """Which limits did a container hit, and how full are its writable paths? Read inside it, by its own Python."""
 
-import json
 from typing import Any
+
+from benchsite.lib.strict_json import load_object
 
 COUNTERS_BYTES = 16 * 1024
 # Reads cgroup version 2 files, else version 1; prints one JSON object.
@@ -35,10 +36,10 @@ NOTHING_KNOWN: dict[str, Any] = {"oom_kill": None, "pids_max": None, "memory_pea
 def parse(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
     """The script's output as fields of the `counters` event, or None when it is not exactly that."""
     try:
-        found = json.loads(text)
+        found = load_object(text.encode("utf-8", "replace"))
         space = {path: {name: _count(found["tmpfs"][path][name]) for name in ("used", "size")} for path in tmpfs}
         counts = {name: _count(found[name]) for name in ("oom_kill", "pids_max", "memory_peak_bytes")}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     return {**counts, "tmpfs": space}
 

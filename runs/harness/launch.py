@@ -10,7 +10,6 @@ becomes `harbor run --config <the trial's config> --yes` in this very process. `
 import argparse
 import gc
 import importlib
-import json
 import os
 import resource
 import sys
@@ -20,6 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
+from benchsite.lib.strict_json import JsonProblem, load_object
 from runs.harness import container, preloading, trial_token
 from runs.harness.observed import observed_at
 from runs.ownership import Journal, JournalError, process_identity
@@ -151,12 +151,13 @@ def read_token(line: bytes) -> str:
     if not line:
         raise NotBecoming(Exit.NO_GO, "This trial was never told to go.")
     try:
-        document = json.loads(line)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict) or set(document) != {"token"} or not document["token"]:
+        document = load_object(line, size=MAX_LINE_BYTES)
+    except JsonProblem:
+        document = {}
+    token = document.get("token")
+    if set(document) != {"token"} or not isinstance(token, str) or not token:
         raise NotBecoming(Exit.NO_GO, "The line that starts a trial does not have its form.")
-    return str(document["token"])
+    return token
 
 
 def run_harbor(harbor: Callable[..., Any], config: Path) -> NoReturn:

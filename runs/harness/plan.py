@@ -1,10 +1,10 @@
 """What may the provider do in this trial? Reads the plan that the engine wrote (`environment.json`)."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchsite.lib.strict_json import load_object
 from runs.harness.failures import StartRefused
 
 SCHEMA = "benchsite.environment-plan/v1"
@@ -62,7 +62,7 @@ def load_plan(path: Path) -> Plan:
         raise StartRefused("plan.unreadable", "The plan of this trial cannot be read.", str(error)) from error
     try:
         return _plan(path.parent, data)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise StartRefused(
             "plan.malformed",
             "The plan of this trial does not have its form.",
@@ -71,9 +71,7 @@ def load_plan(path: Path) -> Plan:
 
 
 def _plan(directory: Path, data: bytes) -> Plan:
-    if len(data) > MAX_PLAN_BYTES:
-        raise ValueError("too large")
-    document = json.loads(data)
+    document = load_object(data, size=MAX_PLAN_BYTES)
     if document.pop("schema") != SCHEMA:
         raise ValueError("schema")
     roles = document.pop("roles")

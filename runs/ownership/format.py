@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from benchsite.lib import strict_json
 from runs.ownership.document import (
     FULL_ID,
     KINDS,
@@ -32,6 +33,7 @@ from runs.ownership.document import (
     utc_now,
 )
 
+MAX_DEPTH = 4
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SECRET_HEX = re.compile(r"[0-9a-f]{32}")
 
@@ -73,13 +75,13 @@ def largest_size(document: JournalDocument) -> int:
 
 def load(data: bytes) -> JournalDocument:
     """Read a journal's bytes strictly: closed keys, exact types, bounds. Raises JournalCorrupt."""
-    if len(data) > MAX_BYTES:
-        raise corrupt(f"the journal is larger than {MAX_BYTES} bytes")
     try:
-        document = _document(json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_constant))
+        document = _document(strict_json.load(data, size=MAX_BYTES, depth=MAX_DEPTH))
     except JournalCorrupt:
         raise
-    except (ValueError, TypeError, RecursionError) as error:
+    except strict_json.JsonProblem as problem:
+        raise corrupt(f"the journal is not strict JSON: {problem.code} {problem.detail}".rstrip()) from problem
+    except (ValueError, TypeError) as error:
         raise corrupt(f"{type(error).__name__}: {plain(str(error))}") from error
     _check_unique(document)
     return document
@@ -114,17 +116,6 @@ def _process_json(process: OwnedProcess) -> dict[str, Any]:
         "sid": identity.sid,
         "boot_id": identity.boot_id,
     }
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise corrupt("a key stands twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise corrupt(f"the number {name} is not JSON")
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ def harness(folder: AssetFolder, interpreter: Interpreter) -> HarnessEnvironment
     (site / "harbor" / "__pycache__").mkdir(parents=True)
     (site / "harbor" / "job.py").write_text("retries = 0\n")
     (site / "harbor" / "__pycache__" / "job.cpython-312.pyc").write_bytes(b"compiled")
-    install_adapter(site / "runs")
+    install_adapter(site)
     (path / "bin").mkdir()
     (path / "bin" / "python").symlink_to(interpreter.executable)
     (path / "bin" / "harbor").write_text("#!/bin/sh\n")

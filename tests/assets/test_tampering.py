@@ -33,7 +33,7 @@ def test_the_lock_names_harbor_by_hash_and_claims_no_equality_with_the_source(ha
         "equality_claimed": False,
     }
     assert document["dependencies"] == [{"name": "docker", "version": "7.2.0", "sha256": "b" * 64}]
-    assert "harness/environment.py" in document["adapter"]  # type: ignore[operator]
+    assert "runs/harness/environment.py" in document["adapter"]  # type: ignore[operator]
 
 
 def write(path: str, content: bytes = b"forged") -> Callable[[Path], object]:

@@ -1,12 +1,14 @@
 """What the gateway writes is what the worker verifies; what was changed in between is found."""
 
 import json
+import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents.ledger import LedgerReport, read_ledger
+from runs.documents.ledger import MAX_BYTES, MAX_LINE_BYTES, LedgerReport, read_ledger
 from runs.images.gateway.model_gateway.ledger import LINES_PER_KIND, Entry, Ledger
 
 SHA = "a" * 64
@@ -125,6 +127,39 @@ def test_a_line_that_the_gateway_does_not_write_is_malformed(change: dict[str, o
 def test_a_line_in_another_form_is_malformed(lines: list[bytes]) -> None:
     loose = json.dumps(json.loads(lines[0])).encode() + b"\n"
     assert fault([loose, *lines[1:]]) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line.replace(b'"kind"', b'"kind":"ok","kind"'),
+        lambda line: line.replace(b'"seq":0', b'"seq":0.0'),
+        lambda line: line.replace(b'"seq":0', b'"seq":-0'),
+        lambda line: line.replace(b'"status":200', b'"status":1' + b"0" * 30),
+        lambda line: line.replace(b'"status":200', b'"status":2e2'),
+        lambda line: line.replace(b'"code":null', b'"code":"\\ud800"').replace(b"null", b"NaN", 1),
+        lambda line: line.decode().encode("utf-16-le"),
+        lambda line: b"\xef\xbb\xbf" + line,
+        lambda line: line.replace(b'"at":"', b'"at":"' + b"0" * MAX_LINE_BYTES),
+    ],
+)
+def test_a_line_that_another_reader_could_read_otherwise_is_malformed(change: Callable[[bytes], bytes]) -> None:
+    line = written(completed(1))[0]
+    assert change(line) != line
+    assert fault([change(line.removesuffix(b"\n")) + b"\n"]) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize("unit", [b"\n", b"[],", b"{},", b'"",', b"0,"])
+def test_a_ledger_of_nothing_but_structure_is_never_built(unit: bytes) -> None:
+    """A line of lists took gigabytes when it was parsed first, and so did the list of empty lines."""
+    data = b"[" * (unit != b"\n") + unit * (MAX_BYTES // 4 // len(unit)) + b"\n"
+    tracemalloc.start()
+    try:
+        found = read_ledger(data).fault
+        assert found is not None and found.code == "ledger.malformed_line"
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @given(place=st.integers(min_value=0), value=st.integers(min_value=0, max_value=255))

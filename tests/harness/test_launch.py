@@ -67,7 +67,19 @@ def test_a_process_that_is_late_for_the_fence_does_not_even_record_itself(
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"\n", b"{}\n", b"[1]\n", b'{"token": ""}\n', b'{"token": "a", "more": 1}\n', b"not json\n"]
+    "line",
+    [
+        b"",
+        b"\n",
+        b"{}\n",
+        b"[1]\n",
+        b'{"token": ""}\n',
+        b'{"token": "a", "more": 1}\n',
+        b"not json\n",
+        b'{"token": ["a"]}\n',
+        b'{"token": "a", "token": "b"}\n',
+        b'\xef\xbb\xbf{"token": "a"}\n',
+    ],
 )
 def test_without_a_go_of_the_right_form_it_becomes_nothing(
     run_directory: Path, monkeypatch: pytest.MonkeyPatch, line: bytes

@@ -1,13 +1,14 @@
 """The provider follows only a plan that it understands completely."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runs.harness.failures import StartRefused
-from runs.harness.plan import Plan, load_plan
+from runs.harness.plan import MAX_PLAN_BYTES, Plan, load_plan
 
 IMAGE = "sha256:" + "a" * 64
 
@@ -61,6 +62,28 @@ def test_a_plan_is_read_with_its_own_folder_as_the_trials(tmp_path: Path) -> Non
 def test_a_plan_of_another_form_is_refused(tmp_path: Path, document: object) -> None:
     with pytest.raises(StartRefused) as caught:
         loaded(tmp_path, document)
+    assert caught.value.code == "plan.malformed"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda text: text.replace('"trial"', '"trial": 2, "trial"').encode(), id="key twice"),
+        pytest.param(lambda text: text.replace('"trial": 1', '"trial": NaN').encode(), id="no number"),
+        pytest.param(lambda text: text.encode("utf-16"), id="UTF-16"),
+        pytest.param(lambda text: text.encode("utf-8-sig"), id="byte order mark"),
+        pytest.param(lambda text: text.encode() + b" " * MAX_PLAN_BYTES, id="too large"),
+    ],
+)
+def test_a_plan_that_another_reader_could_read_otherwise_is_refused(
+    tmp_path: Path, change: Callable[[str], bytes]
+) -> None:
+    path = tmp_path / "environment.json"
+    data = change(json.dumps(plan()))
+    assert data != json.dumps(plan()).encode()
+    path.write_bytes(data)
+    with pytest.raises(StartRefused) as caught:
+        load_plan(path)
     assert caught.value.code == "plan.malformed"
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,13 @@ def with_document(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes],
     return apply
 
 
+def encoded_as(name: str, data: bytes) -> bytes:
+    """Each of these Python's own reader takes as bytes."""
+    changed = data.decode().encode(name)
+    assert json.loads(changed) == json.loads(data)
+    return changed
+
+
 CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "cut": lambda data: data[:-20],
@@ -339,6 +347,8 @@ CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "oversized": lambda data: data + b" " * MAX_BYTES,
     "a list": lambda data: b"[]",
     "nested": lambda data: b"[" * 60_000,
+    **{f"in {name}": partial(encoded_as, name) for name in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")},
+    "thousands of lists": lambda data: b"[" + b"[]," * 20_000 + b"[]]",
     "not a number": with_text(lambda text: text.replace('"attempts":0', '"attempts":NaN')),
     "duplicate key": with_text(lambda text: text.replace('"fence":', '"fence":null,"fence":')),
     "other schema": with_document(lambda d: d.update(schema="anvil-serving.benchmark-owned-resources/v2")),

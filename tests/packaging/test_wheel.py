@@ -91,11 +91,12 @@ from runs.engine.assets.adapter import adapter_hashes, adapter_sha256, install_a
 install_adapter(Path(sys.argv[1]))
 print(adapter_sha256(adapter_hashes()))
 """
-    target = tmp_path / "runs"
+    target = tmp_path / "site-packages"
     done = installed.run("-P", "-c", program, str(target), program="python")
     assert done.stdout.strip() == adapter_sha256(adapter_hashes()), done.stderr
     found = {path.relative_to(target).as_posix() for path in target.rglob("*.py")}
-    assert found == {"__init__.py", *adapter_files()}
+    empty = {"runs/__init__.py", "benchsite/__init__.py", "benchsite/lib/__init__.py"}
+    assert found == {*empty, *adapter_files()}
 
 
 def test_the_schemas_of_the_tools_are_printed_without_a_database(installed: Installed, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchsite.lib.canonical import canonical_sha256
-from runs.engine.assets.adapter import SOURCE, adapter_hashes, adapter_sha256, install_adapter
+from runs.engine.assets.adapter import PACKAGES, SOURCE, adapter_hashes, adapter_sha256, install_adapter
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness_lock import AGENT, HarnessLock, make_lock, read_lock, write_lock
@@ -92,11 +92,12 @@ def build_harness(folder: AssetFolder, interpreter: Interpreter, pip: Path, repo
 def replace_adapter(folder: AssetFolder, interpreter: Interpreter, report: Report) -> None:
     """Put the adapter in and lock the tree as it is then. Only for an environment just made or just verified."""
     path = folder.harness / environment_key(interpreter)
-    package = _site_packages(path) / "runs"
+    packages = [_site_packages(path) / name for name in PACKAGES]
     _unlock(folder, path)
-    shutil.rmtree(package, ignore_errors=True)
-    install_adapter(package)
-    _compile(path, package)
+    for package in packages:
+        shutil.rmtree(package, ignore_errors=True)
+    install_adapter(_site_packages(path))
+    _compile(path, *packages)
     _lock(folder, interpreter, path)
     report("harness: ready")
 
@@ -149,12 +150,12 @@ def _install(interpreter: Path, path: Path, wheels: Path, pip: Path) -> None:
     )  # fmt: skip
 
 
-def _compile(path: Path, what: Path) -> None:
+def _compile(path: Path, *what: Path) -> None:
     """Bytecode that is never checked against its source, so that a run neither trusts times nor writes anything."""
     run(
         [
             path / "bin" / "python", "-I", "-m", "compileall", "-q", "-f", "-j", "0",
-            "--invalidation-mode", "unchecked-hash", what,
+            "--invalidation-mode", "unchecked-hash", *what,
         ],
         code="harness.build_failed",
         sentence="The harness environment could not be compiled.",

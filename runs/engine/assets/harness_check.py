@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
-from runs.engine.assets.adapter import adapter_hashes, adapter_sha256
+from runs.engine.assets.adapter import PACKAGES, adapter_hashes, adapter_sha256
 from runs.engine.assets.errors import Problem
 from runs.engine.assets.harness import HarnessEnvironment, requirements_sha256
 from runs.engine.assets.interpreters import executable_sha256
@@ -89,8 +89,10 @@ def _kind(path: PurePosixPath) -> str:
     """What a changed path means for whoever starts Python there."""
     if path.name.split(".")[0] in _STARTUP_MODULES:
         return "startup_module"
-    if "site-packages" in path.parts and path.parts[path.parts.index("site-packages") + 1 :][:1] == ("runs",):
-        return "adapter"
+    if "site-packages" in path.parts:
+        package = path.parts[path.parts.index("site-packages") + 1 :][:1]
+        if package and package[0] in PACKAGES:
+            return "adapter"
     if path.parts[0] == "bin" and path.name.startswith("python"):
         return "interpreter"
     return {".pyc": "bytecode", ".pth": "path_file"}.get(path.suffix, "file")

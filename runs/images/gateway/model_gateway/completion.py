@@ -28,8 +28,8 @@ class Judgement:
 def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
     """Judge a 2xx body: well-formed, and naming an accepted model (the alias, or its declared other name)."""
     try:
-        document = strict_json.parse(body, max_bytes=MAX_JUDGED_BYTES, max_depth=MAX_DEPTH, max_items=MAX_ITEMS)
-    except strict_json.NotStrictJson:
+        document = strict_json.load(body, size=MAX_JUDGED_BYTES, depth=MAX_DEPTH, items=MAX_ITEMS)
+    except strict_json.JsonProblem:
         return Judgement("malformed")
     message = _message(document)
     if message is None or not isinstance(document.get("model"), str):

@@ -1,11 +1,12 @@
 """What was the gateway told? One JSON line on standard input, read once and kept in memory only."""
 
 import ipaddress
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from . import strict_json
 
 CONFIG_SCHEMA = "benchsite.gateway-config/v1"
 MAX_CONFIG_BYTES = 64 * 1024
@@ -59,12 +60,11 @@ class Config:
 
 def parse_config(line: bytes) -> Config:
     """Read the configuration line. Raises ConfigError, which names the field and never its value."""
-    if len(line) > MAX_CONFIG_BYTES:
-        raise ConfigError("the configuration is too long")
     try:
-        data = json.loads(line.decode("utf-8"))
-    except ValueError:
-        raise ConfigError("the configuration is not JSON") from None
+        data = strict_json.load(line, size=MAX_CONFIG_BYTES)
+    except strict_json.JsonProblem as problem:
+        sentence = "is too long" if problem.code == "size" else "is not JSON"
+        raise ConfigError(f"the configuration {sentence}") from None
     keys = {"schema", "run_key", "credential", "listen", "endpoint", "limits"}
     document = _object(data, "configuration", keys)
     if document["schema"] != CONFIG_SCHEMA:

@@ -19,6 +19,14 @@ MAX_ITEMS = 16_384
 MAX_MESSAGES = 1_024
 MAX_TOOLS = 16
 
+_CODES = {
+    "size": "body.size",
+    "depth": "body.depth",
+    "items": "body.items",
+    "duplicate_key": "body.duplicate_key",
+    "encoding": "body.utf8",
+    "surrogate": "body.utf8",
+}
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CALL_ID = re.compile(r"[\x21-\x7e]{1,256}")
 
@@ -42,9 +50,9 @@ class Declared:
 def screen(body: bytes, declared: Declared) -> bytes:
     """The body to send upstream, built anew from allowed parts only. Raises Refused (gateway.md)."""
     try:
-        document = strict_json.parse(body, max_bytes=MAX_BODY_BYTES, max_depth=MAX_DEPTH, max_items=MAX_ITEMS)
-    except strict_json.NotStrictJson as error:
-        raise Refused(f"body.{error.code}") from None
+        document = strict_json.load(body, size=MAX_BODY_BYTES, depth=MAX_DEPTH, items=MAX_ITEMS)
+    except strict_json.JsonProblem as problem:
+        raise Refused(_CODES.get(problem.code, "body.json")) from None
     request = _request(document, declared)
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
 

@@ -5,7 +5,7 @@ import os
 
 from django.conf import settings
 
-from benchsite.lib.database_retry import be_patient
+from benchsite.lib.database_retry import enable_database_retries
 from runs.models import Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import process_identity
@@ -20,7 +20,7 @@ def run(run_id: str) -> None:
     if not Run.objects.filter(pk=run_id, state=RunState.QUEUED).exists():
         log.info("run %s is not queued; nothing to do", run_id)
         return
-    be_patient()
+    enable_database_retries()
     try:
         try:
             from runs.engine.execution import execute  # only workers import the engine
@@ -66,5 +66,5 @@ def test_endpoint(test_id: str) -> None:
     """Make the connection test ``test_id`` (32 hex characters) if it still waits; exit quietly otherwise."""
     from runs.engine.network.endpoint_test import make_test  # only workers import the engine
 
-    be_patient()
+    enable_database_retries()
     make_test(test_id)

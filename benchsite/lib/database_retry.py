@@ -1,52 +1,50 @@
-"""What if the database restarts while a run is executed? Whoever executes it waits, on a new connection.
+"""Retrying the database: a process that executes runs waits for one that restarts, on a new connection.
 
-A page must not wait, so patience is off until a process that executes runs turns it on.
+A page must not wait, so decorated functions retry only after `enable_database_retries`.
 """
 
 import time
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 
 from django.db import InterfaceError, OperationalError, connection, connections
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 FOR_S = 60.0
 _PAUSE_S = 0.5
-_patience_s = 0.0
+_LOST = (OperationalError, InterfaceError)
+_enabled_for_s = 0.0
 
 
-def be_patient(seconds: float = FOR_S) -> None:
-    """From now on every ``patient`` act of this process waits so long for the database."""
-    global _patience_s
-    _patience_s = seconds
+def enable_database_retries(seconds: float = FOR_S) -> None:
+    """From now on every function of this process with `retrying_database` waits so long for the database."""
+    global _enabled_for_s
+    _enabled_for_s = seconds
 
 
-def patient[**P, T](act: Callable[P, T]) -> Callable[P, T]:
-    """Decorate an act that may be repeated, such as a compare-and-set: see ``be_patient``."""
+def retrying_database[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate what may be repeated, such as a compare-and-set: see `enable_database_retries`."""
 
-    @wraps(act)
-    def patiently_done(*args: P.args, **kwargs: P.kwargs) -> T:
-        return patiently(partial(act, *args, **kwargs), for_s=_patience_s)
+    @wraps(function)
+    def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+        return retry_database(lambda: function(*args, **kwargs), for_s=_enabled_for_s)
 
-    return patiently_done
+    return retried
 
 
-def patiently[T](
-    act: Callable[[], T],
-    *,
-    for_s: float = FOR_S,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+def retry_database[T](
+    function: Callable[[], T], *, for_s: float = FOR_S, sleep: Callable[[float], None] = time.sleep
 ) -> T:
-    """Call ``act`` until the database answers, at most ``for_s`` seconds; then raise what it raised last.
+    """Call `function` until the database answers, at most `for_s` seconds; then raise what it raised last.
 
     Inside a transaction nothing is repeated: the transaction is lost as a whole.
     """
-    deadline = clock() + for_s
-    while True:
-        try:
-            return act()
-        except (OperationalError, InterfaceError):
-            if connection.in_atomic_block or clock() >= deadline:
-                raise
-            connections.close_all()
-            sleep(_PAUSE_S)
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, _LOST) and not connection.in_atomic_block),
+        stop=stop_after_delay(for_s),
+        wait=wait_fixed(_PAUSE_S),
+        before_sleep=lambda _: connections.close_all(),
+        sleep=sleep,
+        reraise=True,
+    )
+    return retrying(function)

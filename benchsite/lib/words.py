@@ -93,18 +93,6 @@ def counted(value: int, noun: str, plural: str = "") -> str:
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
-def listed(things: list[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    if len(things) < 2:
-        return "".join(things)
-    return f"{', '.join(things[:-1])} and {things[-1]}"
-
-
-def opened(sentence: str) -> str:
-    """The sentence with a capital first letter."""
-    return sentence[:1].upper() + sentence[1:]
-
-
 def lowered(sentence: str) -> str:
     """The sentence as a part of another one."""
     return sentence[:1].lower() + sentence[1:]

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.text import capfirst, get_text_list
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
@@ -162,7 +163,7 @@ def _what(pair: Pair) -> str:
             sides = [name for name, side in (("baseline", old), ("candidate", new)) if not side.evaluated]
             titles = [_title(side) for side in (old, new) if not side.evaluated]
             verb = "was" if len(sides) == 1 else "were"
-            return f"{words.opened(words.listed(sides))} {verb} not graded: {'; '.join(dict.fromkeys(titles))}."
+            return f"{capfirst(get_text_list(sides, 'and'))} {verb} not graded: {'; '.join(dict.fromkeys(titles))}."
         case Change.REGRESSED:
             return "Graded with reward 1 before, 0 now."
         case Change.IMPROVED:

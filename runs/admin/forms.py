@@ -4,8 +4,8 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.text import capfirst
 
-from benchsite.lib import words
 from benchsite.lib.problems import DocumentError
 from runs.documents.endpoints import SCHEMA, parse_endpoint
 from runs.documents.profile.loading import load_profile
@@ -73,7 +73,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             field = place if place in self.fields else None
             formed = _FORMED.get(problem.path) if problem.code == "bad_endpoint.bad_format" else None
             if field not in amiss:
-                sentence = formed or f"{words.opened(problem.sentence)}."
+                sentence = formed or f"{capfirst(problem.sentence)}."
                 self.add_error(field, ValidationError(sentence, code=problem.code))
 
     def validate_constraints(self) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.text import capfirst
 
-from benchsite.lib import words
 from runs.services import access
 
 
@@ -17,7 +17,7 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     list_per_page = 50
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        title = words.opened(str(self.opts.verbose_name_plural))
+        title = capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def has_add_permission(self, request: HttpRequest) -> bool:

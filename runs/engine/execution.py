@@ -18,7 +18,7 @@ import docker
 from django.conf import settings
 
 from benchsite.lib.canonical import load_object
-from benchsite.lib.database_retry import patiently
+from benchsite.lib.database_retry import retry_database
 from benchsite.lib.disk import FULL
 from runs.containers import EngineError, connect
 from runs.engine.assets import AssetError, Assets, load_assets
@@ -83,7 +83,7 @@ def execute(run_id: str) -> None:
     if identity is None:
         raise RuntimeError("this process has no entry in /proc")
     if lifecycle.claim(run_id, worker=settings.WORKER_NAME, identity=identity, host=settings.WORKER_HOST):
-        run = patiently(Run.objects.select_related("bundle").filter(pk=run_id).get)
+        run = retry_database(Run.objects.select_related("bundle").filter(pk=run_id).get)
         Execution(run).carry_out()
 
 
@@ -116,7 +116,7 @@ class Execution:
         except Exception as error:  # the run's own result must say so; nothing may escape before the end
             log.exception("run %s failed unexpectedly", self.run.key)
             detail = f"{type(error).__name__}: {error}"
-            stage = Stage(patiently(Run.objects.filter(pk=self.run.pk).values_list("stage", flat=True).get))
+            stage = Stage(retry_database(Run.objects.filter(pk=self.run.pk).values_list("stage", flat=True).get))
             self._note_failure(
                 StageFailed(stage, "harness", "harness.unexpected", "The run failed unexpectedly.", detail)
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from benchsite.lib.database_retry import patiently
+from benchsite.lib.database_retry import retry_database
 from runs.management.printing import Printer, Progress
 from runs.management.run_text import nonzero_counts, state_line, trial_line
 from runs.models import Run
@@ -132,7 +132,7 @@ def follow(run: Run, *, user: User, progress: Progress, interrupts: Interrupts) 
     cancelling = False
     try:
         while True:
-            run = patiently(partial(_reloaded, run))
+            run = retry_database(partial(_reloaded, run))
             for line in _change_lines(run):
                 if line not in printed:
                     progress.line(line)

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from benchsite.lib.database_retry import patient
+from benchsite.lib.database_retry import retrying_database
 from runs.models import (
     ACTIVE_STATES,
     LEGAL_ENDINGS,
@@ -59,7 +59,7 @@ type RunId = uuid.UUID | str
 _ORDER = list(STATE_OF_STAGE)
 
 
-@patient
+@retrying_database
 def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
     """Move ``queued`` → ``preparing`` for the process ``identity`` of worker ``worker`` on ``host``.
 
@@ -95,19 +95,19 @@ def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
     return bool(hit)
 
 
-@patient
+@retrying_database
 def heartbeat(run_id: RunId) -> bool:
     """Say that the run's process lives. False when the run is not active any more: stop at once."""
     return bool(_active(run_id).update(heartbeat_at=timezone.now()))
 
 
-@patient
+@retrying_database
 def cancel_requested_at(run_id: RunId) -> datetime | None:
     """When a cancellation was asked for; ``None`` when it was not. The supervisor polls this each second."""
     return Run.objects.filter(pk=_pk(run_id)).values_list("cancel_requested_at", flat=True).first()
 
 
-@patient
+@retrying_database
 def enter_stage(run_id: RunId, stage: Stage, *, trial: int | None = None) -> bool:
     """Enter ``stage`` (with its trial's ordinal), and the state that belongs to it; stages never go back.
 
@@ -130,7 +130,7 @@ def enter_stage(run_id: RunId, stage: Stage, *, trial: int | None = None) -> boo
     return bool(hit)
 
 
-@patient
+@retrying_database
 def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
     """Ask for a run's end; safe to repeat. A queued run is cancelled at once, an active one is flagged.
 
@@ -152,7 +152,7 @@ def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
     return outcome
 
 
-@patient
+@retrying_database
 def start_trial(run_id: RunId, ordinal: int, *, stage: str = "setup", trial_uuid: uuid.UUID | None = None) -> bool:
     """Show what a trial is doing: ``stage`` is ``setup``, ``agent`` or ``verifier``. False once it ended."""
     open_trial = Trial.objects.filter(run_id=_pk(run_id), ordinal=ordinal, bucket__isnull=True)
@@ -163,7 +163,7 @@ def start_trial(run_id: RunId, ordinal: int, *, stage: str = "setup", trial_uuid
     return bool(hit)
 
 
-@patient
+@retrying_database
 def trial_over(run_id: RunId, ordinal: int) -> bool:
     """Show that nothing of a trial runs any more; what it amounts to is written at the run's end. False if it is."""
     now = timezone.now()
@@ -171,7 +171,7 @@ def trial_over(run_id: RunId, ordinal: int) -> bool:
     return bool(open_trial.filter(started_at__lte=now).update(stage="ended", ended_at=now))
 
 
-@patient
+@retrying_database
 def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
     """Write what trial ``ordinal`` amounts to, once, and count it. False when it had been written before.
 
@@ -193,7 +193,7 @@ def record_trial(run_id: RunId, ordinal: int, end: TrialEnd) -> bool:
     return bool(hit)
 
 
-@patient
+@retrying_database
 def close_trials(run_id: RunId, *, bucket: Bucket, failure_class: str = "", failure_code: str = "") -> int:
     """Give every trial without a bucket this one (cancelled, or an error); returns how many there were."""
     if bucket in EVALUATED:
@@ -208,7 +208,7 @@ def close_trials(run_id: RunId, *, bucket: Bucket, failure_class: str = "", fail
     return count
 
 
-@patient
+@retrying_database
 def mirror_journal(run_id: RunId, entries: Iterable[ResourceState]) -> int:
     """Make the rows of owned resources equal to the journal's entries; also after the run's end."""
     rows = [
@@ -228,7 +228,7 @@ def mirror_journal(run_id: RunId, entries: Iterable[ResourceState]) -> int:
     return len(rows)
 
 
-@patient
+@retrying_database
 def finish(
     run_id: RunId,
     *,
@@ -265,7 +265,7 @@ def finish(
     return bool(hit)
 
 
-@patient
+@retrying_database
 def cleanup_changed(run_id: RunId, *, cleanup: Cleanup) -> bool:
     """Record another attempt to clean up after a run that has ended; never touches the verdict.
 
@@ -279,7 +279,7 @@ def cleanup_changed(run_id: RunId, *, cleanup: Cleanup) -> bool:
     return bool(ended.update(updated_at=now, **_cleanup_values(cleanup, now)))
 
 
-@patient
+@retrying_database
 def declare_resolved(run_id: RunId, *, user: AnyUser, reason: str) -> bool:
     """Record that a person says that nothing of an ended run is left, where no attempt can find it out. Audited.
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from benchsite.lib.database_retry import patient
+from benchsite.lib.database_retry import retrying_database
 from runs.models import LogLine, Run
 from runs.models.resources import LOG_BYTES_KEPT, LOG_LINES_KEPT, LOG_TEXT_LIMIT
 
@@ -32,7 +32,7 @@ class Window:
     dropped: int
 
 
-@patient
+@retrying_database
 def append_log(run_id: uuid.UUID | str, lines: Iterable[Line]) -> int:
     """Add lines and drop the oldest beyond the bounds, counting them on the run. Returns how many were added.
 

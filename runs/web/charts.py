@@ -10,8 +10,8 @@ from html import escape
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
 
-from benchsite.lib import words
 from runs.web.presenting.counts import Share
 from runs.web.presenting.trials import Stretch
 
@@ -92,7 +92,7 @@ def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: s
         )
     # Drawn fifty times on a page: every part is a number, our own word or escaped here.
     return mark_safe(
-        f'<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{escape(words.opened(words_aloud))}">'
+        f'<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{escape(capfirst(words_aloud))}">'
         f'{_grid(clock)}<path class="base" d="M0 10h240"/>{_bars(clock, stretches)}{shape}</svg>'
     )
 

@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.utils import timezone
+from django.utils.text import capfirst
 
 from benchsite.lib import words
 from benchsite.lib.problems import DocumentError, Problem
@@ -50,7 +51,7 @@ class _Whole(forms.IntegerField):
         try:
             return whole_number(str(self.label), str(value))
         except NotWhole as error:
-            raise ValidationError(f"{words.opened(WHOLE_WANTED)}.", code=error.code) from error
+            raise ValidationError(f"{capfirst(WHOLE_WANTED)}.", code=error.code) from error
 
 
 class _Tasks(forms.MultipleChoiceField):
@@ -132,7 +133,7 @@ class RunForm(forms.Form):
 
     def _sentence(self, problem: Problem, refusal: BadInput) -> str:
         """A problem without its path, which is no word of this page; a task by its name."""
-        sentence = f"{words.opened(problem.sentence)}."
+        sentence = f"{capfirst(problem.sentence)}."
         place, _, index = problem.path.partition("[")
         if place != "tasks" or not index:
             return sentence

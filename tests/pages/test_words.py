@@ -80,8 +80,3 @@ def test_visible_text_can_always_be_encoded_and_is_stable(text: str) -> None:
     once = visible(text)
     once.encode("utf-8")
     assert visible(once) == once
-
-
-@given(st.lists(st.text(alphabet="abc", min_size=1), max_size=6))
-def test_a_list_names_everything_once(things: list[str]) -> None:
-    assert words.listed(things).replace(" and ", ", ").split(", ") == (things or [""])

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseFailed
 
 from benchsite.lib import logs
 from benchsite.lib.canonical import load_object
-from benchsite.lib.database_retry import patiently
+from benchsite.lib.database_retry import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import EngineError, engine_call
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
@@ -81,7 +81,7 @@ def conclude(
         return
     closed = close(journal, "interrupted" if interrupted else "ended")
     gateway_end = _keep_what_runs_still_hold(folder, journal, gateway)
-    run = patiently(Run.objects.filter(pk=run_id).get)
+    run = retry_database(Run.objects.filter(pk=run_id).get)
     if run.terminal:
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
         clean_and_mirror(run_id, journal, closed)
@@ -104,7 +104,7 @@ def _secrets_of_a_lost_run(run_id: str) -> Secrets:
     """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
     secrets = Secrets()
     try:
-        stored = patiently(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
+        stored = retry_database(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
         spec: dict[str, Any] = dict(load_object(stored.encode()))
         secrets.add(read_credential(spec["endpoint"]["credential"]))
     except (CredentialError, DocumentError, KeyError) as error:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite.lib.database_retry import patiently
+from benchsite.lib.database_retry import retry_database
 from benchsite.lib.serializing import Exit
 from runs.management.command import SiteCommand
 from runs.management.run_text import print_checks
@@ -75,7 +75,7 @@ class Command(SiteCommand):
         with heartbeat(self.output, f"waiting for worker {test.worker.name} to test {test.endpoint.name}"):
             while test.live:
                 time.sleep(_POLL_S)
-                test = patiently(EndpointTest.objects.select_related("endpoint", "worker").filter(pk=test.pk).get)
+                test = retry_database(EndpointTest.objects.select_related("endpoint", "worker").filter(pk=test.pk).get)
         return test
 
     def _report(self, test: EndpointTest) -> Exit:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from benchsite.lib import words
 from runs.services.worker_condition import condition
@@ -78,7 +79,7 @@ def unseen(worker: "Worker", now: datetime, waiting: int) -> Note:
         "workers",
         "attention" if waiting else "",
         f"{worker.name}: {words.lowered(found.word)}",
-        f"{words.opened(waits)}; start it there with manage.py worker",
+        f"{capfirst(waits)}; start it there with manage.py worker",
         reverse("worker", args=[worker.name]),
         "Worker",
     )

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
 from runs.checks import readiness
 from runs.models.states import Cleanup, RunState, Stage
@@ -117,7 +119,7 @@ def _ended(run: "Run", situation: Situation) -> str:
         return f"{_all(counts)} evaluated, but {why}this run may not count as a pass."
     was = "was" if counts.error == 1 else "were"
     noun = "trial" if counts.requested == 1 else "trials"
-    subject = f"{words.opened(words.spelled(counts.error))} of {words.spelled(counts.requested)} {noun}"
+    subject = f"{capfirst(words.spelled(counts.error))} of {words.spelled(counts.requested)} {noun}"
     return f"{subject} {was} not graded, so this run neither passed nor failed."
 
 
@@ -150,7 +152,7 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
     graded = (
         "no trial was graded" if not counts.evaluated else f"{words.counted(counts.evaluated, 'trial')} had been graded"
     )
-    return f"{sentence} {words.opened(graded)}."
+    return f"{sentence} {capfirst(graded)}."
 
 
 def _left(run: "Run", situation: Situation) -> str:
@@ -161,4 +163,4 @@ def _left(run: "Run", situation: Situation) -> str:
     if not situation.left:
         return "The cleanup did not finish, so something may be left behind."
     are = "resource is" if situation.left == 1 else "resources are"
-    return f"{words.opened(words.spelled(situation.left))} owned {are} still on {situation.worker}."
+    return f"{capfirst(words.spelled(situation.left))} owned {are} still on {situation.worker}."

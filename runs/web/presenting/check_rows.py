@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
 from runs.web.presenting.workers import HARNESS_WITHOUT_NETWORK, LIMIT_WORDS
 
@@ -81,7 +83,7 @@ def check_word(name: str) -> str:
         return _NAMES[name]
     if name.startswith("limit "):
         return LIMIT_WORDS.get(name.removeprefix("limit "), name)
-    return words.opened(name)
+    return capfirst(name)
 
 
 def checks_head(checks: Sequence[_Check], rows: Sequence[CheckRow], clock: str) -> str:
@@ -99,7 +101,7 @@ def blocked_because(blocking: int, rows: Sequence[CheckRow]) -> str:
     verb = "check blocks" if blocking == 1 else "checks block"
     reasons = _for_reasons(blocking, rows)
     ends = "It names its remedy." if reasons.endswith("reason") or blocking == 1 else "Each names its remedy."
-    return f"{words.opened(words.spelled(blocking))} {verb} the start{reasons}. {ends}"
+    return f"{capfirst(words.spelled(blocking))} {verb} the start{reasons}. {ends}"
 
 
 def _for_reasons(blocking: int, rows: Sequence[CheckRow]) -> str:

@@ -6,6 +6,8 @@ Rule (design 5 and 9): ``evaluated = passed + failed`` and
 
 from dataclasses import dataclass
 
+from django.utils.text import get_text_list
+
 from benchsite.lib import words
 
 
@@ -145,7 +147,7 @@ def aloud(counts: Counts) -> str:
     named = [("passed", counts.passed), ("failed", counts.failed), ("error", counts.error)]
     named += [("cancelled", counts.cancelled), ("ended, not judged yet", counts.unjudged)]
     named.append(("not ended", max(counts.open, 0)))
-    return words.listed([f"{n} {word}" for word, n in named if n]) or "no trials"
+    return get_text_list([f"{n} {word}" for word, n in named if n], "and") or "no trials"
 
 
 def rates(counts: Counts, floor: float | None) -> Rates:

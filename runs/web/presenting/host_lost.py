@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
 from runs.web.presenting import marks
 from runs.web.presenting.banner import counts_of
@@ -55,14 +57,14 @@ def lost_host(endings: list[Ending], waiting: int) -> LostHost:
     """``waiting`` is how many queued runs are bound to the worker."""
     left = sum(one.left for one in endings)
     done = [
-        f"{words.opened(words.counted(len(endings), 'run'))} {'ends' if len(endings) == 1 else 'end'} now, "
+        f"{capfirst(words.counted(len(endings), 'run'))} {'ends' if len(endings) == 1 else 'end'} now, "
         "with every trial that was not graded as an error of the worker's run time"
         if endings
         else "No run is being executed there, so none ends",
         "Previews of this worker are refused until it is back",
     ]
     if waiting:
-        done.append(f"{words.opened(words.counted(waiting, 'queued run'))} keep waiting for it and can be cancelled")
+        done.append(f"{capfirst(words.counted(waiting, 'queued run'))} keep waiting for it and can be cancelled")
     return LostHost(endings, done, _unknown(left) if endings else [])
 
 

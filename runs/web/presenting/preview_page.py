@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.web.presenting import specs
@@ -138,7 +140,7 @@ def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
     order = " runs" if count == 1 else " run one after the other"
     most, host = specs.run_limit_s(spec), specs.get(spec, "endpoint.host")
     return [
-        (f"{words.opened(words.spelled(count))} task{'' if count == 1 else 's'}", True),
+        (f"{capfirst(words.spelled(count))} task{'' if count == 1 else 's'}", True),
         (f"{order} on ", False),
         (str(specs.get(spec, "worker.name")), True),
         (". In each, " if count > 1 else ". In it, ", False),

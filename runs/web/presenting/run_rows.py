@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
 from runs.models.states import Cleanup
 from runs.web.presenting import counts as sums
@@ -44,7 +46,7 @@ def run_row(run: "Run") -> RunRow:
         short=run.key[:8],
         mark=marks.of_run(run),
         shares=sums.shares(counts),
-        aloud=words.opened(sums.aloud(counts)),
+        aloud=capfirst(sums.aloud(counts)),
         rate=rates.passed,
         evaluated=rates.evaluated,
         profile=run.profile.name,

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.utils.text import get_text_list
+
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
@@ -296,7 +298,7 @@ def _reward(trial: "Trial") -> str:
 
 
 def _aloud(rows: list[StageRow]) -> str:
-    return words.listed([f"{row.word} {row.took}" for row in rows]) or "Stages not recorded"
+    return get_text_list([f"{row.word} {row.took}" for row in rows], "and") or "Stages not recorded"
 
 
 def compact(document: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from django.utils.text import get_text_list
+
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES
@@ -178,4 +180,4 @@ def _stretches(trial: "Trial", run: "Run", now: datetime) -> list[Stretch]:
 def _aloud(stretches: list[Stretch]) -> str:
     names = {"setup": "setup", "agent": "agent", "verify": "verifier", "rest": "all its stages"}
     parts = [f"{names[part.kind]} {words.duration(part.seconds, exact=True)}" for part in stretches]
-    return words.listed(parts) or "stages not recorded"
+    return get_text_list(parts, "and") or "stages not recorded"

@@ -6,6 +6,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from django.utils.text import get_text_list
+
 from benchsite.lib import words
 from runs.models.states import Stage
 from runs.web.presenting import marks
@@ -84,7 +86,7 @@ def _sentence(run: "Run", spent: list[tuple[Stage, float, float]]) -> str:
 
 def _aloud(spent: list[tuple[Stage, float, float]]) -> str:
     parts = [f"{words.lowered(stage.label)} {words.duration(seconds, exact=True)}" for stage, _, seconds in spent]
-    return words.listed(parts) or "stages not recorded"
+    return get_text_list(parts, "and") or "stages not recorded"
 
 
 def _tokens(totals: Totals) -> str:

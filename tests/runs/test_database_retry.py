@@ -1,10 +1,13 @@
 """A database that restarts is waited for; everything else is not."""
 
+from types import SimpleNamespace
+
 import pytest
+import tenacity
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
 from benchsite.lib import database_retry
-from benchsite.lib.database_retry import patiently
+from benchsite.lib.database_retry import retry_database
 from runs.models import Run
 from runs.services import lifecycle
 from tests.runs.rows import Process, run_row
@@ -26,16 +29,17 @@ class Flaky:
 @pytest.mark.django_db(transaction=True)
 def test_an_act_is_tried_again_on_a_new_connection():
     flaky, pauses = Flaky(3), list[float]()
-    assert patiently(flaky, sleep=pauses.append) == 0
+    assert retry_database(flaky, sleep=pauses.append) == 0
     assert flaky.calls == 4 and len(pauses) == 3
 
 
 @pytest.mark.django_db(transaction=True)
-def test_patience_ends():
+def test_retrying_ends_with_the_last_error(monkeypatch):
     moments = iter(range(0, 1000, 25))
+    monkeypatch.setattr(tenacity, "time", SimpleNamespace(monotonic=lambda: next(moments)))
     flaky = Flaky(1000)
-    with pytest.raises(OperationalError):
-        patiently(flaky, for_s=60, clock=lambda: float(next(moments)), sleep=lambda _: None)
+    with pytest.raises(OperationalError, match="closed the connection"):
+        retry_database(flaky, for_s=60, sleep=lambda _: None)
     assert flaky.calls == 3
 
 
@@ -43,7 +47,7 @@ def test_patience_ends():
 def test_what_is_inside_a_transaction_is_not_repeated():
     flaky = Flaky(1)
     with pytest.raises(OperationalError), transaction.atomic():
-        patiently(flaky, sleep=lambda _: None)
+        retry_database(flaky, sleep=lambda _: None)
     assert flaky.calls == 1
 
 
@@ -53,7 +57,7 @@ def test_other_errors_are_not_waited_for():
         raise IntegrityError("no")
 
     with pytest.raises(IntegrityError):
-        patiently(refused, sleep=lambda _: pytest.fail("it waited"))
+        retry_database(refused, sleep=lambda _: pytest.fail("it waited"))
 
 
 def broken_connection() -> None:
@@ -70,7 +74,7 @@ def broken_connection() -> None:
 class TestRestart:
     def test_a_run_goes_on_after_its_connection_broke(self, monkeypatch):
         run = run_row()
-        monkeypatch.setattr(database_retry, "_patience_s", 10.0)
+        monkeypatch.setattr(database_retry, "_enabled_for_s", 10.0)
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
         broken_connection()
         assert lifecycle.heartbeat(run.pk)

@@ -163,17 +163,6 @@ def test_an_outage_is_not_the_bundles_fault(
     assert files_below(worker.copied(bundle)) == reviewed_files()
 
 
-def test_a_full_disk_stores_no_revision_and_is_named(
-    folder: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> str:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(FileSystemStorage, "_save", full)
-    refused = command("bundle", "import", str(folder), "--json")
-    assert (refused.code, refused.json["code"], TaskBundle.objects.exists()) == (4, "disk.full", False)
-
-
 def linked_to_a_copy(path: Path) -> None:
     """The right content, but behind a link."""
     path.symlink_to(path.rename(Path(tempfile.mkdtemp(dir=os.environ["BENCHSITE_DATA"])) / path.name))

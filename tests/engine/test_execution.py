@@ -1,6 +1,7 @@
 """The stages of a run come in their order; each failure is written down for what it is; the end always follows."""
 
 import errno
+import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 TRIALS = ["trial 1", "trial 2", "trial 3"]
 ALL = ["assets", "tasks", "preflight", "credential", "networks", "gateway", "egress", *TRIALS, "conclude"]
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, play: Any) -> None:
+    """Let `play` stand for a part, called as the real one can be called: other arguments are a TypeError."""
+    real = getattr(execution, name)
+    takes = inspect.signature(real)
+
+    def checked(*arguments: Any, **named: Any) -> Any:
+        takes.bind(*arguments, **named)
+        return play(*arguments, **named)
+
+    monkeypatch.setattr(execution, name, checked)
 
 
 class Report:
@@ -73,8 +86,8 @@ class World:
             "write_trial_files": ("files", None),
         }
         for name, (part, answer) in stands.items():
-            monkeypatch.setattr(execution, name, self._part(part, answer))
-        monkeypatch.setattr(execution, "ask_endpoint", self._ask)
+            stand_in(monkeypatch, name, self._part(part, answer))
+        stand_in(monkeypatch, "ask_endpoint", self._ask)
         self.answer: Answer | None = Answer("ok", None, 200)
         self.asked: dict[str, Any] = {}
         world = self
@@ -83,6 +96,7 @@ class World:
             """A trial's process that ends by itself, or is stopped by the reason that it is given."""
 
             def __init__(self, folder: Any, journal: Any, ordinal: int, python: Path) -> None:
+                made.bind(folder, journal, ordinal, python)
                 self.ordinal, self.mono_started = ordinal, 0.0
 
             def start_early(self) -> None:
@@ -96,11 +110,15 @@ class World:
             def watch(self, reason_to_stop: Any, on_event: Any) -> Reason:
                 return reason_to_stop() or Reason()
 
-            def record(self, reason: Reason) -> None:
+            def record(self, reason: Reason, *, interrupted: bool = False) -> None:
                 pass
 
+        made = inspect.signature(execution.TrialProcess)
+        for name in ("start_early", "go", "watch", "record"):
+            real = inspect.signature(getattr(execution.TrialProcess, name))
+            assert list(inspect.signature(getattr(Process, name)).parameters) == list(real.parameters), name
         monkeypatch.setattr(execution, "TrialProcess", Process)
-        monkeypatch.setattr(execution, "conclude", self._conclude)
+        stand_in(monkeypatch, "conclude", self._conclude)
 
     def _part(self, part: str, answer: Any) -> Any:
         def play(*_: Any, **__: Any) -> Any:

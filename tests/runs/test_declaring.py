@@ -21,6 +21,7 @@ from runs.ownership import Journal, Outcome, Role
 from runs.services import lifecycle
 from runs.services.cleaning import NotDeclarable, declare_resolved, request_cleanup
 from runs.services.refusals import BadInput
+from runs.services.runlog import Line, append_log
 from runs.web.presenting.banner import Situation, banner, counts_of
 from runs.web.presenting.owned import owned
 from runs.web.presenting.run_rows import run_row as listed
@@ -164,7 +165,8 @@ class TestWhat:
         assert (list(retention.due(future)), retention.kept_back(future)["not_clean"]) == ([], 1)
         lifecycle.declare_resolved(run.pk, user=ada(), reason=WHY)
         assert ([each.pk for each in retention.due(future)], retention.kept_back(future)["not_clean"]) == ([run.pk], 0)
-        retention.expire(user=ada(), run=again(run))
+        append_log(run.pk, [Line(source="engine", text="of a run whose cleanup was declared")])
+        assert retention.expire(user=ada(), run=again(run)).log_lines == 1
 
 
 class TestWhere:
@@ -202,6 +204,7 @@ class TestWhere:
         run = failed(resource="a" * 64)
         engine.found["b" * 64] = "0" * 32
         declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        assert again(run).cleanup == "declared"
 
     def test_an_engine_that_does_not_answer_refuses_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def silent(timeout_s: int) -> None:
@@ -226,6 +229,7 @@ class TestWhere:
         unsettled(run, engine, Outcome.FOREIGN)
         monkeypatch.setattr(remains, "retry_cleanup", lambda key: Cleanup.FAILED)
         declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        assert again(run).cleanup == "declared"
 
     def test_on_an_engine_that_was_set_up_anew_it_may_be_declared(self, engine: Answering) -> None:
         run = failed()

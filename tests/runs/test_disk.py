@@ -5,13 +5,16 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.files.storage import FileSystemStorage
 
 from benchsite.lib.disk import disk_trouble
 from runs.engine import worker
-from runs.services import bundle_import
+from runs.models import TaskBundle
 from tests.commands.calling import command
+from tests.documents.samples import copy_bundle
 
 pytestmark = pytest.mark.django_db
 
@@ -47,24 +50,32 @@ FAILURES: list[tuple[Callable[..., None], str]] = [
 
 @pytest.mark.parametrize(("fail", "code"), FAILURES)
 def test_an_import_onto_a_disk_that_takes_nothing_says_so(
-    fail: Callable[..., None], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fail: Callable[..., None], code: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_import, "_copy", fail)
-    folder = tmp_path / "bundle"
-    shutil.copytree(bundle_import.PACKAGED / "environment-smoke", folder)
-    result = command("bundle", "import", str(folder), "--json")
+    backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": tmp_path / "stored"}}
+    settings.STORAGES = {**settings.STORAGES, "default": backend}
+    folder = copy_bundle(tmp_path)
+    with monkeypatch.context() as disk:
+        disk.setattr(FileSystemStorage, "_save", half_of_it(fail))
+        result = command("bundle", "import", str(folder), "--json")
     assert (result.code, result.json["code"]) == (4, code)
     assert "unexpectedly" not in result.err and "Traceback" not in result.err
+    assert not TaskBundle.objects.exists()
+    assert command("bundle", "import", str(folder)).code == 0  # with room again; what was half written is mended
+    assert command("bundle", "check", "environment-smoke").code == 0
 
 
-def test_a_bundle_that_cannot_be_put_in_its_place_is_no_bundle_with_missing_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "bundle"
-    shutil.copytree(bundle_import.PACKAGED / "environment-smoke", folder)
-    monkeypatch.setattr(Path, "rename", onto_a_full_disk)
-    result = command("bundle", "import", str(folder), "--json")
-    assert (result.code, result.json["code"]) == (4, "disk.full")
+def half_of_it(fail: Callable[..., None]) -> Callable[..., str]:
+    """A write that fails in the middle, and leaves what it had written."""
+
+    def save(storage: FileSystemStorage, name: str, content: Any) -> str:
+        path = Path(storage.path(name))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content.read(10))
+        fail()
+        return name
+
+    return save
 
 
 def test_a_report_onto_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

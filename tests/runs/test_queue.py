@@ -72,12 +72,15 @@ def test_the_job_that_is_being_executed_is_not_put_again():
     assert queue.put_missing("local", running=run.job_id) == []
 
 
-def test_jq11_a_job_whose_run_is_gone_or_not_queued_exits_quietly():
+def test_jq11_a_job_whose_run_is_gone_or_not_queued_exits_quietly(settings):
     """JQ11, JQ08."""
-    jobs.run(uuid.uuid4().hex)
     run = run_row()
     lifecycle.request_cancel(run.pk, user=None)
+    before = (Run.objects.values().get(), AuditEntry.objects.count(), set(settings.DATA.rglob("*")))
+    jobs.run(uuid.uuid4().hex)
     jobs.run(run.key)
+    assert before[0]["state"] == RunState.CANCELLED
+    assert (Run.objects.values().get(), AuditEntry.objects.count(), set(settings.DATA.rglob("*"))) == before
 
 
 def test_jq05_a_start_survives_a_queue_that_cannot_be_reached(monkeypatch):

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from benchsite.health import Workers, count_workers
 from benchsite.lib import embedded_redis
 from runs.engine import worker as serving
+from runs.engine.ending import recovery
+from runs.engine.ending.recovery import RecoveryReport
 from runs.models import Run, RunState, Worker
 from runs.services import lifecycle, queue
 from tests.runs import fake_engine
@@ -112,16 +115,31 @@ def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_o
     assert executions() == [first.key, second.key]
 
 
-def test_jq04_a_killed_workers_run_goes_on_and_is_not_declared_lost(start_worker):
+def note_recoveries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """From now on workers note each recovery that ended; the function gives the notes."""
+    notes, recover = settings.DATA / "recoveries.txt", recovery.recover
+
+    def noted(*arguments: Any, **options: Any) -> RecoveryReport:
+        report = recover(*arguments, **options)
+        with notes.open("a") as file:
+            file.write(f"{report.interrupted}\n")
+        return report
+
+    monkeypatch.setattr(recovery, "recover", noted)
+    return lambda: notes.read_text().splitlines() if notes.exists() else []
+
+
+def test_jq04_a_killed_workers_run_goes_on_and_is_not_declared_lost(start_worker, monkeypatch):
     """JQ04: recovery looks at pid and start time of the run's own process, not at the worker's."""
     run = queued()
     first = start_worker()
     eventually_executing(run)
     first.kill()
     first.join()
+    recoveries = note_recoveries(monkeypatch)
     start_worker()
     eventually(lambda: Worker.objects.get(name="local").pid != first.pid)
-    time.sleep(1.0)  # several ticks of the timer
+    eventually(lambda: len(recoveries()) >= 4)  # at its start, and three ticks of the timer
     assert again(run).state == RunState.PREPARING
     go_file(run.key).touch()
     eventually(lambda: again(run).terminal)

@@ -59,7 +59,10 @@ class CopiedFile:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One transfer; `entries` lists at most 200 of its `files`, `kept` is relative to the trial's folder."""
+    """One transfer; `entries` lists at most 200 of its `files`, `kept` is relative to the trial's folder.
+
+    `refused` counts, by code, what stood among the files and was not taken.
+    """
 
     role: str
     direction: str
@@ -74,6 +77,7 @@ class Transfer:
     entries: tuple[CopiedFile, ...]
     mono: float
     at: str | None
+    refused: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +281,7 @@ def _transfer(event: dict[str, Any]) -> Transfer:
         tuple(_copied(entry) for entry in event.get("entries") or []),
         number(event["mono"]),
         maybe(event.get("at"), text),
+        {code: whole(count) for code, count in section(event.get("refused", {})).items()},
     )
 
 

@@ -162,7 +162,7 @@ def _result_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
         written = "none" if row is None else f"{row.bucket} {row.failure_code}".strip()
         found = "none"
         if result is not None:
-            found = f"{result.bucket.value} {'' if result.evaluated else result.code}".strip()
+            found = f"{result.bucket.value} {result.failure_code}".strip()
         if written != found:
             yield AuditDifference("result_differs", f"trial {number}", written, found)
     if run.terminal:

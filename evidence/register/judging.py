@@ -61,8 +61,8 @@ def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
     return TrialEnd(
         bucket=judgement.bucket,
         failure_class=judgement.klass.value,
-        failure_code="" if judgement.evaluated else judgement.code,
-        reward=facts.reward.state.value_or_none,
+        failure_code=judgement.failure_code,
+        reward=judgement.reward if judgement.evaluated else facts.reward.state.value_or_none,
         trial_uuid=_uuid(facts.trial_uuid),
         started_at=_time(facts.total.started_at),
         ended_at=_time(facts.total.ended_at) if not facts.total.inverted else None,

@@ -8,6 +8,7 @@ from evidence.harbor.job import HarborFacts
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at, equal
+from evidence.trial.agent_output import outputs
 from evidence.trial.configured_checks import configuration_checks
 from evidence.trial.container_checks import container_checks
 from evidence.trial.files import RunContext, TrialFiles, text
@@ -59,6 +60,7 @@ def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Pr
         Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
         Proof("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
+        Proof("proof.outputs", missing, bool(outputs(observed)), "no output was copied out of the agent's container"),
         whole_input_proof(observed),
         sent_proof(context.manifest, files.task, observed),
         recorded_proof(context.folder, files.base, observed),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import RewardState
+from evidence.trial.agent_output import REASONS
 from evidence.trial.facts import Timing, TrialFacts
 from runs.outcomes.buckets import EVALUATED, Bucket
 from runs.outcomes.codes import CODES, SENTENCE_FIELDS, STEP_OF_ROW, FailureClass, Step
@@ -36,6 +37,16 @@ class Classification:
     def step(self) -> Step:
         """The step that decided."""
         return STEP_OF_ROW[self.row]
+
+    @property
+    def reward(self) -> int | None:
+        """The reward that counts: the verifier's, or 0 by rule where it was given nothing to grade; else None."""
+        return {Bucket.PASSED: 1, Bucket.FAILED: 0}.get(self.bucket)
+
+    @property
+    def failure_code(self) -> str:
+        """The code where the reward alone does not say why; else empty."""
+        return "" if self.code in ("passed.reward_1", "failed.reward_0") else self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +121,7 @@ def _endpoint(facts: TrialFacts) -> Finding | None:
 
 
 def _resources(facts: TrialFacts) -> Finding | None:
-    if not facts.agent.ended_with_error:
+    if not facts.agent.ended_with_error or facts.output.refused:
         return None
     if facts.resources.out_of_memory:
         return Finding("resource_exhaustion.memory")
@@ -128,6 +139,11 @@ def _unproved(facts: TrialFacts) -> Finding | None:
         if not proof.ok:
             return Finding(proof.code, detail=f"{proof.name}: {proof.detail}")
     return None
+
+
+def _refused_output(facts: TrialFacts) -> Finding | None:
+    code = facts.output.refused
+    return Finding("failed.output_refused", (("why", REASONS[code]),), code) if code in REASONS else None
 
 
 def _ungraded(facts: TrialFacts) -> Finding | None:
@@ -163,6 +179,7 @@ ROWS: tuple[tuple[int, Row], ...] = (
     (7, _endpoint),
     (8, _resources),
     (9, _unproved),
+    (10, _refused_output),
     (10, _ungraded),
     (11, _contradicted),
 )
@@ -203,6 +220,7 @@ def _badges(facts: TrialFacts, *, evaluated: bool) -> tuple[str, ...]:
     found = {
         "graded_after_limit": has_reward and late,
         "reward_not_counted": has_reward and not evaluated and not late,
+        "output_passed_over": bool(facts.output.passed_over),
         "step_limit_reached": facts.agent.step_limit_reached,
         "agent_timed_out": facts.agent.timed_out,
         "agent_exited_nonzero": facts.agent.ended_with_error,

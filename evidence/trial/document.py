@@ -27,12 +27,13 @@ def trial_document(
         "bucket": result.bucket.value,
         "execution_status": execution_status(facts),
         "verifier_status": verifier_status(facts),
-        "reward": facts.reward.state.value_or_none if result.evaluated else None,
+        "reward": result.reward,
         "reward_seen": facts.reward.state.value_or_none,
         "task_passed": result.bucket is Bucket.PASSED if result.evaluated else None,
         "failure": None
         if result.evaluated
         else {"class": result.klass.value, "code": result.code, "sentence": result.sentence},
+        "code": result.code,
         "row": result.row,
         "step": result.step.value,
         "title": result.title,
@@ -46,6 +47,7 @@ def trial_document(
             "pids_limit_hits": facts.resources.pids_limit_hits if facts.resources.available else None,
             "tmpfs_full": facts.resources.tmpfs_full if facts.resources.available else None,
         },
+        "output": {"refused": facts.output.refused or None, "passed_over": facts.output.passed_over},
         "reward_files": [
             {"name": PurePosixPath(path).name, "size": size, "sha256": digest}
             for path, size, digest in facts.reward.files

@@ -80,6 +80,15 @@ class VerifierFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFacts:
+    """What the agent left. `refused` is the code of why nothing of it was graded, or empty; `passed_over` counts, by
+    code, what stood among the graded files and was not taken."""
+
+    refused: str = ""
+    passed_over: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class TrialFacts:
     """One trial. `checks` hold every comparison with its code; `trouble` are failures recorded by our own side in the
     order of their weight; `harness` is what went wrong with Harbor itself; `proofs` are the parts of the proof of
@@ -100,6 +109,7 @@ class TrialFacts:
     endpoint: EndpointFacts = field(default_factory=EndpointFacts)
     agent: AgentFacts = field(default_factory=AgentFacts)
     resources: Resources = field(default_factory=Resources)
+    output: OutputFacts = field(default_factory=OutputFacts)
     verifier: VerifierFacts = field(default_factory=VerifierFacts)
     reward: Reward = field(default_factory=Reward)
     notes: tuple[str, ...] = ()

@@ -55,14 +55,17 @@ def verifier_input_check(observed: Observed) -> Proof:
 
 
 def whole_input_proof(observed: Observed) -> Proof:
-    """The verifier was given all that was copied out of the agent's container for it; a transfer that failed is judged
-    as one."""
+    """The verifier was given all that was copied out of the agent's container for it: every plain file of an output,
+    nothing of one that was refused. A transfer that failed is judged as one."""
     sent = _sent(observed)
     failed = any(item.outcome != "ok" for item in sent)
     withheld = [
         item
         for item in _fetched(observed)
-        if item.outcome == "ok" and item.files and not failed and not any(_same(item, upload) for upload in sent)
+        if item.outcome in ("ok", "partial")
+        and item.files
+        and not failed
+        and not any(_same(item, upload) for upload in sent)
     ]
     return Proof("verifier.whole_input", _INPUT, not withheld, f"{len(withheld)} were not handed over")
 

@@ -4,6 +4,7 @@ from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, Observed, Transfer
 from evidence.reading.proofs import at
 from evidence.reading.rewards import Reward
+from evidence.trial.agent_output import is_agents_refusal
 from evidence.trial.deadlines import moment_after
 from evidence.trial.facts import AgentFacts, Deadline, Timing, Trouble, VerifierFacts
 from evidence.trial.files import RunContext, TrialFiles, ended_by_itself
@@ -74,11 +75,14 @@ def _setup_trouble(observed: Observed) -> list[Trouble]:
 
 
 def _transfer_trouble(transfer: Transfer) -> str | None:
-    """`failed` or `refused`. What the agent's own log folder held never decides: the agent could provoke it."""
+    """`failed` or `refused`. What the agent's own log folder held never decides: the agent could provoke it. What only
+    its output can have caused is its own failure."""
     if transfer.role != AGENT or transfer.outcome in ("ok", "source_absent"):
         return None
+    if transfer.outcome == "partial" and transfer.direction == "download":
+        return None
     if transfer.outcome == "refused":
-        return None if transfer.purpose == "agent_logs" else "refused"
+        return None if transfer.purpose == "agent_logs" or is_agents_refusal(transfer) else "refused"
     return "failed"
 
 

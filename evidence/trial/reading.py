@@ -6,6 +6,7 @@ from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at, mapping, sequence
 from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
+from evidence.trial.agent_output import output_facts
 from evidence.trial.checks import own_checks, proof_checks
 from evidence.trial.deadlines import read_deadline, stopped_at_limit
 from evidence.trial.endpoint import EndpointFacts, endpoint_facts
@@ -46,6 +47,7 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
         endpoint=endpoint,
         agent=agent,
         resources=_resources(files.observed),
+        output=output_facts(files.observed),
         verifier=verifier,
         reward=reward,
         notes=_notes(context, files),
@@ -186,7 +188,7 @@ def _reward(context: RunContext, files: TrialFiles) -> Reward:
 def _notes(context: RunContext, files: TrialFiles) -> tuple[str, ...]:
     logs = [item for item in files.observed.transfers if item.role == AGENT and item.purpose == "agent_logs"]
     notes = []
-    if any(item.outcome == "refused" for item in logs):
+    if any(item.outcome in ("partial", "refused") for item in logs):
         notes.append("agent_logs_refused")
     elif files.present and not any(item.outcome == "ok" for item in logs):
         notes.append("agent_logs_missing")

@@ -31,6 +31,8 @@ OWN_EXEC_LIMIT_S = 20.0
 KILL_TRIES = 20
 KILL_PAUSE_S = 0.05
 REMOVE_BOUND_S = 15.0
+# The engine's own folder for shared memory, beside those of the plan.
+SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 # `kill -9 -1` reaches every process but the first and itself in one step, so nothing can fork past it.
 # The shell's own kill needs no fork, and stands in where an image has no such program.
 KILL_COMMANDS = (("/bin/kill", "-9", "-1"), ("/bin/sh", "-c", "kill -9 -1"))
@@ -147,6 +149,18 @@ class Container:
         self._observed.write(
             "counters", self._who.role, available=found is not None, **(found or counters.NOTHING_KNOWN)
         )
+
+    def is_left_full(self) -> bool:
+        """Whether dead processes left so much memory taken that what the kernel kills now is killed for that.
+
+        That is half of the limit, and more than all writable folders hold: files without end, or shared memory.
+        """
+        with engine_call("read memory"):
+            seen = self._api.stats(self.id, stream=False, one_shot=True)["memory_stats"]
+        detail, limit = seen.get("stats", {}), self._plan.memory_bytes
+        droppable = sum(detail.get(f"total_{name}", detail.get(name, 0)) for name in ("active_file", "inactive_file"))
+        folders = sum(self._plan.tmpfs.values()) + SHARED_MEMORY_BYTES
+        return bool(seen["usage"] - droppable >= max(0.5 * limit, min(folders + 0.05 * limit, 0.95 * limit)))
 
     def close(self) -> None:
         """Counters, stop, state, removal by id. Never raises: what fails is recorded and cleaned up later."""

@@ -1,6 +1,11 @@
-"""How does a path leave a container? As one bounded archive, kept byte-exact before Harbor sees it."""
+"""Downloads from a container: one bounded archive a path, kept byte-exact before Harbor sees it.
+
+A code `output.*` says that what was left at the path is refused as a whole, for a reason that only what was left
+there can have caused; `transfer.*` makes no such claim (docs/evidence.md).
+"""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,20 +15,24 @@ from runs.harness.container import Container
 from runs.harness.execs import Command, Running
 from runs.harness.failures import own_error
 from runs.harness.kept import Entry, KeptCopy
-from runs.harness.transfer import Limits, Refusal, Unpacked, unpack
+from runs.harness.transfer import PASSED_OVER, TOO_MUCH, Limits, Refusal, Unpacked, unpack
 
 AGENT_LOGS = "/logs/agent"
 VERIFIER_LOGS = "/logs/verifier"
 TRANSFER_LIMIT_S = 60.0
+KILLED = 128 + 9
 # A fixed language, and no options from the environment.
 TAR_ENV = {"LC_ALL": "C", "TAR_OPTIONS": ""}
 _ABSENT = re.compile(r"tar: .*: Cannot stat: (?:No such file or directory|Not a directory)$", re.M)
 _LOOP = re.compile(r"tar: .*: Cannot stat: Too many levels of symbolic links$", re.M)
-_SOCKET = re.compile(r"tar: .*: socket ignored$", re.M)
+_SOCKET = re.compile(r"^tar: (.*): socket ignored$", re.M)
 
 
 class DownloadState(StrEnum):
+    """PARTIAL: the plain files were taken, what else stood among them is listed. REFUSED: nothing of it is used."""
+
     OK = "ok"
+    PARTIAL = "partial"
     SOURCE_ABSENT = "source_absent"
     REFUSED = "refused"
     FAILED = "failed"
@@ -31,7 +40,7 @@ class DownloadState(StrEnum):
 
 @dataclass(slots=True)
 class Fetched:
-    """One download. `code` says why it is refused or failed, or why Harbor gets less than was kept.
+    """One download. `code` says why it is partial, refused or failed, or why Harbor gets less than was kept.
 
     `withheld` names why Harbor gets no trajectory. `cut_off` means that reading ended early, so a blocked
     `tar` still stands in the container.
@@ -46,6 +55,7 @@ class Fetched:
     size: int = 0
     copy: KeptCopy | None = None
     refusals: list[Refusal] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
     cut_off: bool = False
     withheld: str | None = None
     error: Exception | None = None
@@ -66,7 +76,7 @@ def fetch(
     """Download `path` into `kept`. Never raises; `check` may name a reason to hand less to Harbor."""
     try:
         fetched = _fetch(container, path, purpose, kept, limits)
-        if check is not None and fetched.outcome in (DownloadState.OK, DownloadState.REFUSED):
+        if check is not None and fetched.outcome in (DownloadState.OK, DownloadState.PARTIAL, DownloadState.REFUSED):
             fetched.withheld = check(kept)
             fetched.code = fetched.code or fetched.withheld
     except Exception as error:
@@ -83,58 +93,65 @@ def _fetch(container: Container, path: str, purpose: str, kept: Path, limits: Li
     except BaseException:
         running.close()
         raise
-    if not unpacked.complete and unpacked.members and not _broke_off(unpacked):
-        running.close()
-        fetched = _of(path, purpose, unpacked, copy)
-        fetched.cut_off = True
-        return fetched
-    return _judged(path, purpose, unpacked, copy, running)
-
-
-def _judged(path: str, purpose: str, unpacked: Unpacked, copy: KeptCopy, running: Running) -> Fetched:
-    """The outcome of an archive that was read to its end, by tar's own word on it."""
-    ended = running.finish()
-    said = running.stderr.text()
-    fetched = _of(path, purpose, unpacked, copy)
-    if ended.exit_code == 0 and unpacked.complete:
-        if fetched.outcome is DownloadState.OK and _SOCKET.search(said):
-            fetched.outcome, fetched.code = DownloadState.REFUSED, "transfer.socket"
-        return fetched
-    fetched.refusals = [refusal for refusal in fetched.refusals if refusal.code != "truncated"]
-    if unpacked.members == 0 and _ABSENT.search(said):
-        fetched.outcome, fetched.code = DownloadState.SOURCE_ABSENT, None
-    elif unpacked.members == 0 and _LOOP.search(said):
-        fetched.outcome, fetched.code = DownloadState.REFUSED, "transfer.link"
-    else:
-        late = ended.timed_out or ended.exit_code is None
-        fetched.outcome, fetched.code = DownloadState.FAILED, "transfer.timeout" if late else "transfer.tar"
-        fetched.cut_off = late
-    return fetched
-
-
-def _of(path: str, purpose: str, unpacked: Unpacked, copy: KeptCopy) -> Fetched:
-    refused = bool(unpacked.refusals)
-    return Fetched(
+    fetched = Fetched(
         path=path,
         purpose=purpose,
-        outcome=DownloadState.REFUSED if refused else DownloadState.OK,
-        code=f"transfer.{unpacked.refusals[0].code}" if refused else None,
+        outcome=DownloadState.OK,
         root=unpacked.root,
         files=len(copy.entries),
         size=sum(entry.size for entry in copy.entries),
         copy=copy,
         refusals=unpacked.refusals,
+        refused=unpacked.refused,
     )
+    if unpacked.ended_by in (None, "truncated"):
+        _judge(fetched, unpacked, running, container)
+    else:  # we read no further, whatever tar would still have sent
+        running.close()
+        fetched.cut_off = True
+        _refuse(fetched, "output" if unpacked.ended_by in TOO_MUCH else "transfer", unpacked.ended_by)
+    return fetched
 
 
-def _broke_off(unpacked: Unpacked) -> bool:
-    """Whether the stream itself ended early, as opposed to us who read no further."""
-    return unpacked.refusals[-1].code == "truncated" if unpacked.refusals else True
+def _judge(fetched: Fetched, unpacked: Unpacked, running: Running, container: Container) -> None:
+    """Set the outcome of an archive that was read to its end, by tar's own word on it."""
+    ended = running.finish()
+    said = running.stderr.text()
+    if ended.exit_code == 0 and unpacked.complete:
+        for name in _SOCKET.findall(said):
+            unpacked.refuse(name.removeprefix(fetched.path.strip("/")).strip("/")[:200], "socket")
+        if strange := sorted(set(unpacked.refused) - PASSED_OVER):
+            _refuse(fetched, "transfer", strange[0])
+        elif unpacked.refused and not fetched.files:
+            _refuse(fetched, "output", "nothing_plain")
+        elif unpacked.refused:
+            fetched.outcome, fetched.code = DownloadState.PARTIAL, f"transfer.{unpacked.refusals[0].code}"
+        return
+    # That the archive is cut off is no refusal: tar's own end says why.
+    fetched.refusals = [refusal for refusal in fetched.refusals if refusal.code != "truncated"]
+    del fetched.refused["truncated"]
+    if unpacked.members == 0 and _ABSENT.search(said):
+        fetched.outcome = DownloadState.SOURCE_ABSENT
+    elif unpacked.members == 0 and _LOOP.search(said):
+        fetched.refusals, fetched.refused = [Refusal("", "link")], Counter(link=1)
+        _refuse(fetched, "output", "nothing_plain")
+    elif ended.exit_code == KILLED and container.is_left_full():
+        _refuse(fetched, "output", "no_memory")
+    else:
+        late = ended.timed_out or ended.exit_code is None
+        fetched.outcome, fetched.code = DownloadState.FAILED, "transfer.timeout" if late else "transfer.tar"
+        fetched.cut_off = late
+
+
+def _refuse(fetched: Fetched, kind: str, code: str | None) -> None:
+    fetched.outcome, fetched.code = DownloadState.REFUSED, f"{kind}.{code}"
 
 
 def _tar(path: str) -> Command:
-    argv = ("tar", "-C", "/", "--format=gnu", "--numeric-owner", "-cf", "-", "--", path.strip("/"))
-    return Command(argv, user="0:0", workdir="/", env=TAR_ENV)
+    options = ("--format=gnu", "--numeric-owner", "--hard-dereference")
+    return Command(
+        ("tar", "-C", "/", *options, "-cf", "-", "--", path.strip("/")), user="0:0", workdir="/", env=TAR_ENV
+    )
 
 
 def untar() -> Command:

@@ -45,12 +45,14 @@ def hand_over(fetched: Fetched, target: Path) -> None:
                     fetched.path,
                 )
             )
-        case DownloadState.OK | DownloadState.REFUSED if fetched.path == AGENT_LOGS and fetched.copy:
+        case DownloadState.OK | DownloadState.PARTIAL | DownloadState.REFUSED if (
+            fetched.path == AGENT_LOGS and fetched.copy
+        ):
             agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
         case _ if fetched.path == VERIFIER_LOGS:
             if fetched.outcome is DownloadState.OK and fetched.copy:
                 verifier_logs(fetched.copy.root, target)
-        case DownloadState.OK if fetched.copy:
+        case DownloadState.OK | DownloadState.PARTIAL if fetched.copy:
             fetched.copy.hand_over(target)
         case DownloadState.REFUSED:
             raise TransferRefused(

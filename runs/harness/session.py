@@ -27,7 +27,7 @@ from runs.harness.failures import (
 from runs.harness.observed import Observed
 from runs.harness.plan import Plan
 from runs.harness.threads import in_thread, settled
-from runs.harness.transfer import Limits
+from runs.harness.transfer import Limits, Room
 
 CONVENTION_ARTIFACTS = "/logs/artifacts"
 DIRECTORIES = "directories"
@@ -66,7 +66,7 @@ class Session:
         self._beside_agent = beside_agent
         self._after_cancel = after_cancel
         self._cancelled = False
-        self._limits = Limits(plan.bounds.transfer_bytes, plan.bounds.transfer_files)
+        self._rooms = {} if who.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
         self._outbox: list[packing.Upload] = []
         self._results: dict[str, Fetched] = {}
         self._version: asyncio.Task[None] | None = None
@@ -211,12 +211,16 @@ class Session:
         await self.flush()
         if self._who.role != "agent" or self._hushed:
             return
-        with translated("kill"):
-            remaining = await in_thread(self._container.kill_others)
-        if remaining != 0:
-            error = TransferFailed("container.busy", "The agent's processes could not be stopped.", f"{remaining}")
+        try:
+            with translated("kill"):
+                remaining = await in_thread(self._container.kill_others)
+        except ProviderError as error:
             self._failed("transfer", error)
-            raise error
+            raise
+        if remaining != 0:
+            busy = TransferFailed("container.busy", "The agent's processes could not be stopped.", f"{remaining}")
+            self._failed("transfer", busy)
+            raise busy
         self._hushed = True
 
     async def _fetch_all(self, paths: list[str]) -> None:
@@ -231,11 +235,17 @@ class Session:
     def _fetch(self, path: str) -> None:
         purpose, kept = self._purpose(path)
         check = self._check_agent_logs if purpose == "agent_logs" else None
-        fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, self._limits, check)
+        limits = Limits(self._plan.bounds.transfer_bytes, self._plan.bounds.transfer_files, self._room(purpose, path))
+        fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits, check)
         self._results[path] = fetched
         self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
         if fetched.outcome is DownloadState.FAILED and fetched.error is not None:
             self._failed("transfer", fetched.error)
+
+    def _room(self, purpose: str, path: str) -> Room | None:
+        """Where an artifact goes in the verifier's container; nothing that does not fit there is taken."""
+        mounts = [mount for mount in self._rooms if PurePosixPath(path).is_relative_to(mount)]
+        return self._rooms[max(mounts, key=len)] if mounts and purpose == "artifact" else None
 
     def _purpose(self, path: str) -> tuple[str, str]:
         """The record's word for a download and its place below `kept/`."""
@@ -278,6 +288,12 @@ class Session:
     def _write_upload(self, upload: packing.Upload, code: str, note: str | None = None) -> None:
         if upload.purpose != DIRECTORIES:
             self._observed.write("transfer", self._who.role, **records.of_upload(upload, code, note))
+
+
+def _rooms(tmpfs: dict[str, int]) -> dict[str, Room]:
+    """The verifier's writable folders; a quarter of the one with its logs stays free for what it writes itself."""
+    logs = PurePosixPath(VERIFIER_LOGS)
+    return {path: Room(size - size // 4 if logs.is_relative_to(path) else size) for path, size in tmpfs.items()}
 
 
 def _cut_short(started: float) -> Ended:

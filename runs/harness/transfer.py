@@ -1,21 +1,29 @@
-"""What does an archive that a container sent hold? A strict, streaming reader of GNU tar (design 3.7).
+"""A strict, streaming reader of the GNU tar archives that containers send (design 3.7).
 
-Only regular files and directories below the one path that was asked for are taken. Everything else is refused
-and named, never skipped in silence. Nothing is ever sought, and no more than `Limits` is held or written.
+Only regular files and directories below the one path that was asked for are taken. Everything else is refused,
+listed and counted. Nothing is ever sought, and no more than `Limits` is read or written.
 """
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 BLOCK = 512
 MAX_NAME_BYTES = 1024
+MAX_LONG_NAME_BYTES = 64 * 1024
+PAGE = 4096
 MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 32
 MAX_REFUSALS = 50
 MAX_TRAILER = 64 * 1024
 WRITE_CHUNK = 256 * 1024
 
+# What an honest tar sends of links, special files and odd names: each is listed, what stands beside it is taken.
+PASSED_OVER = frozenset({"link", "device", "fifo", "socket", "name"})
+# What an honest tar sends of too much. Every other refusal is of an archive that no tar makes of files.
+TOO_MUCH = frozenset({"too_large", "too_many"})
 # Members whose data could not be skipped safely, or that change the meaning of those that follow.
 _ENDS_READING = frozenset({"sparse", "format", "too_large", "too_many", "checksum", "truncated"})
 _KIND_CODES = {
@@ -23,12 +31,30 @@ _KIND_CODES = {
 }  # fmt: skip
 
 
+class Room:
+    """Space in whole pages of memory that several downloads share: what is taken must fit where it goes next."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Whether a file of this size (bytes) still fits; if so its pages are spoken for."""
+        with self._lock:
+            pages = size + -size % PAGE
+            if pages > self._left:
+                return False
+            self._left -= pages
+            return True
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`bytes` bounds the sum of the files' sizes, `files` the count of all members."""
+    """`bytes` bounds the sum of the files' sizes, refused ones too, `files` the count of all members."""
 
     bytes: int
     files: int
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +74,25 @@ class Place(Protocol):
 
 @dataclass(slots=True)
 class Unpacked:
-    """What came: `root` is "file", "directory" or None when nothing acceptable stood at the asked path."""
+    """What came: `root` is "file", "directory" or None when nothing acceptable stood at the asked path.
+
+    `refusals` lists the first ones, `refused` counts all by code. `ended_by` is the code that ended reading early.
+    """
 
     root: str | None = None
     files: int = 0
     size: int = 0
     members: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    refused_count: int = 0
-    complete: bool = False
+    refused: Counter[str] = field(default_factory=Counter)
+    ended_by: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.ended_by is None
 
     def refuse(self, path: str, code: str) -> None:
-        self.refused_count += 1
+        self.refused[code] += 1
         if len(self.refusals) < MAX_REFUSALS:
             self.refusals.append(Refusal(path, code))
 
@@ -135,6 +168,7 @@ class _Reader:
         self.place = place
         self.limits = limits
         self.result = Unpacked()
+        self.passed_over = 0
         self.seen: dict[str, str] = {}
 
     def run(self) -> None:
@@ -142,12 +176,14 @@ class _Reader:
             while (header := next_header(self.stream)) is not None:
                 self._member(header)
         except MemberRefused as refused:
-            self.result.refuse(refused.path, refused.code)
+            self._end(refused.path, refused.code)
             return
-        if self.stream.ends_in_zeros():
-            self.result.complete = True
-        else:
-            self.result.refuse("", "format")
+        if not self.stream.ends_in_zeros():
+            self._end("", "format")
+
+    def _end(self, path: str, code: str) -> None:
+        self.result.refuse(path, code)
+        self.result.ended_by = code
 
     def _member(self, header: Header) -> None:
         self.result.members += 1
@@ -177,9 +213,10 @@ class _Reader:
             raise MemberRefused("format")
 
     def _file(self, path: str, header: Header) -> None:
-        if header.size > self.limits.bytes - self.result.size:
-            raise MemberRefused("too_large")
+        self._require_within(header)
         self._claim(path, "file")
+        if self.limits.room is not None and not self.limits.room.take(header.size):
+            raise MemberRefused("too_large")
         self.result.files += 1
         self.result.size += header.size
         pieces = self.stream.pieces(header.size)
@@ -209,10 +246,14 @@ class _Reader:
             if header.size:
                 raise MemberRefused("format")
             return
-        if header.size > self.limits.bytes - self.result.size:
-            raise MemberRefused("too_large")
+        self._require_within(header)
+        self.passed_over += header.size
         for _ in self.stream.pieces(header.size):
             pass
+
+    def _require_within(self, header: Header) -> None:
+        if header.size > self.limits.bytes - self.result.size - self.passed_over:
+            raise MemberRefused("too_large")
 
 
 def next_header(stream: ByteStream) -> Header | None:
@@ -226,8 +267,8 @@ def next_header(stream: ByteStream) -> Header | None:
             return None
         if header.kind not in (b"L", b"K"):
             return Header(header.name if long_name is None else long_name, header.kind, header.size)
-        if not 0 < header.size <= MAX_NAME_BYTES * 4:
-            raise MemberRefused("format")
+        if not 0 < header.size <= MAX_LONG_NAME_BYTES:
+            raise MemberRefused("too_large" if header.size else "format")
         data = b"".join(stream.pieces(header.size)).rstrip(b"\0")
         if header.kind == b"L":
             if long_name is not None:

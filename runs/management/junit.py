@@ -77,7 +77,8 @@ def _trial_case(trial: Mapping[str, Any]) -> _Case:
         case "passed", 1:
             return _Case(name, "passed", seconds=seconds)
         case "failed", 0:
-            return _Case(name, "failure", "evaluated", "graded with reward 0", seconds)
+            message = reason_of(trial["code"]) if trial["code"] else "graded with reward 0"
+            return _Case(name, "failure", "evaluated", message, seconds)
         case "cancelled", _:
             return _Case(name, "skipped", "", "cancelled before it was graded", seconds)
         case None, _:

@@ -71,6 +71,7 @@ _ROWS_OF_CLASS = {
     FailureClass.GRADING: (10,),
 }
 _ROWS_OF_CODE = {
+    "failed.output_refused": (10,),
     "integrity.times_inverted": (1, 9),
     "integrity.artifact_hash": (1, 9),
     "integrity.verifier_input": (1, 9),
@@ -107,7 +108,7 @@ class Code:
         return _ROWS_OF_CODE.get(self.name, _ROWS_OF_CLASS[self.klass])
 
 
-SENTENCE_FIELDS = ("exit_code", "status", "limit_s")
+SENTENCE_FIELDS = ("exit_code", "status", "limit_s", "why")
 
 _NOT_COUNTED = "The trial was not evaluated and counts neither as passed nor as failed."
 
@@ -134,6 +135,14 @@ _OUTCOMES = [
         FailureClass.NONE,
         "Failed",
         "The separate verifier graded the agent's work with reward 0, and every proof of execution is there.",
+    ),
+    Code(
+        "failed.output_refused",
+        Bucket.FAILED,
+        FailureClass.NONE,
+        "Output refused",
+        "The agent left {why}, so nothing of it was graded; that counts as reward 0, and every proof of execution is "
+        "there.",
     ),
     Code(
         "cancelled.requested",
@@ -290,8 +299,7 @@ _WORKER = _errors(
         "transfer_failed": ("Transfer failed", "A transfer between the worker and a container failed."),
         "transfer_refused": (
             "Transfer refused",
-            "A transfer was refused because it held a link, a device, a bad name or too much data.",
-            "The agent left it so, and nothing is wrong with the worker. Read which transfer in the provider's record.",
+            "What a container sent is no archive that tar makes of files, so it was refused.",
         ),
         "disk_full": ("Disk full", "The worker's disk was full."),
         "provider_failure": ("Provider failure", "The environment provider recorded a failure."),
@@ -463,6 +471,7 @@ BADGES: dict[str, str] = {
     "late_deadline": "A time limit was reached after this trial was graded.",
     "gateway_refusals": "The gateway refused requests of the agent.",
     "session_mismatch": "Requests carried another session header than the trial's.",
+    "output_passed_over": "Links, special files or odd names among the agent's output were listed and not graded.",
     "agent_logs_refused": "The agent's logs were refused because they held unsafe entries.",
     "agent_logs_missing": "The agent left no logs.",
     "provider_record_open": "The provider's record has no closing line.",

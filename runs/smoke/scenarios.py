@@ -41,8 +41,8 @@ class Scenario:
 SCENARIOS = (
     Scenario("positive", Mode.POSITIVE, Expected("passed", 3, 3)),
     Scenario("negative", Mode.NEGATIVE, Expected("failed", 3, 0)),
-    # In its last task the forger also plants links, which are refused: that trial is not graded at all.
-    Scenario("forge", Mode.FORGE, Expected("error", 2, 0, ("worker_runtime",))),
+    # In its last task the forger also plants links, which are listed; what it left beside them is graded.
+    Scenario("forge", Mode.FORGE, Expected("failed", 3, 0)),
     Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("incomplete", 0, 0, ("authentication",) * 3)),
     Scenario("wrong-model", Mode.WRONG_MODEL, Expected("incomplete", 0, 0, ("routing",) * 3)),
     # The two above pass the readiness question and fail in their trials; these end before any trial.

@@ -31,10 +31,10 @@ def ledger(run: EndedRun) -> list[dict[str, Any]]:
 
 
 def test_neither_hostile_trial_passed_and_the_run_did_not(hostile: EndedRun) -> None:
-    assert [trial["bucket"] for trial in hostile.run["trials"]] == ["failed", "error", "passed"]
-    assert (hostile.run["verdict"], hostile.run["exit_code"], hostile.run["cleanup"]) == ("error", 4, "clean")
+    assert [trial["bucket"] for trial in hostile.run["trials"]] == ["failed", "failed", "passed"]
+    assert (hostile.run["verdict"], hostile.run["exit_code"], hostile.run["cleanup"]) == ("failed", 1, "clean")
     counts = hostile.run["counts"]
-    assert (counts["evaluated"], counts["passed"], counts["failed"], counts["error"]) == (2, 1, 1, 1)
+    assert (counts["evaluated"], counts["passed"], counts["failed"], counts["error"]) == (3, 1, 2, 0)
 
 
 def test_forged_rewards_are_kept_as_evidence_and_are_not_the_reward(hostile: EndedRun) -> None:
@@ -87,17 +87,18 @@ def test_no_other_machine_port_or_name_is_reached(hostile: EndedRun) -> None:
 
 def test_links_and_pipes_are_refused_by_name_and_no_device_can_be_made(hostile: EndedRun) -> None:
     (logs,) = observed(hostile, 2, "transfer", purpose="agent_logs", direction="download")
-    assert logs["outcome"] == "refused"
+    assert logs["outcome"] == "partial"
     refused = {refusal["path"]: refusal["code"] for refusal in logs["refusals"]}
     assert refused == {"pipe": "transfer.fifo", "passwd": "transfer.link"}
     assert "mknod: /logs/agent/device: Operation not permitted" in heard(hostile, "config-merge")
     (artifacts,) = observed(hostile, 2, "transfer", purpose="artifact", path="/app/output")
-    assert (artifacts["outcome"], artifacts["code"]) == ("refused", "transfer.link")
+    assert (artifacts["outcome"], artifacts["code"]) == ("partial", "transfer.link")
+    assert artifacts["refusals"] == [{"path": "link.json", "code": "transfer.link"}]
     kept = hostile.folder / "trials" / "2" / "kept"
     assert not [path for path in kept.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
     assert not [path for path in kept.rglob("*") if path.is_file() and b"root:x:0:0" in path.read_bytes()]
-    assert hostile.trial(2)["code"] == "worker_runtime.transfer_refused"
-    assert {"reward_not_counted", "agent_logs_refused"} <= set(hostile.trial(2)["badges"])
+    assert (hostile.trial(2)["bucket"], hostile.trial(2)["reward"], hostile.trial(2)["code"]) == ("failed", 0, None)
+    assert {"output_passed_over", "agent_logs_refused"} <= set(hostile.trial(2)["badges"])
 
 
 def test_a_process_left_behind_rewrote_the_trajectory_and_is_dead_before_it_is_read(hostile: EndedRun) -> None:
@@ -140,5 +141,5 @@ def test_asking_by_itself_beyond_its_steps_or_for_anything_else_is_refused_and_t
 
 def test_what_it_provoked_chose_no_endpoint_class(hostile: EndedRun) -> None:
     """A refusal by the gateway never chooses a class by itself, since an agent can provoke it (design 5)."""
-    assert hostile.trial(2)["class"] not in ("authentication", "routing", "serving_runtime", None)
+    assert (hostile.trial(2)["class"], hostile.trial(2)["bucket"]) == (None, "failed")
     assert ledger(hostile)[-1]["kind"] == "closed"

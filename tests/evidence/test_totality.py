@@ -12,10 +12,20 @@ from benchsite.lib.canonical import canonical_bytes
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.suite.run_facts import read_run
+from evidence.trial.agent_output import REASONS
 from evidence.trial.classify import ROWS, classify_trial
 from evidence.trial.document import trial_document
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
-from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
+from evidence.trial.facts import (
+    AgentFacts,
+    Deadline,
+    OutputFacts,
+    Resources,
+    Timing,
+    TrialFacts,
+    Trouble,
+    VerifierFacts,
+)
 from runs.outcomes.buckets import Bucket
 from runs.outcomes.codes import CODES, FailureClass
 from tests.evidence.folders import passing_run
@@ -66,6 +76,7 @@ facts = st.builds(
     ),
     agent=st.builds(AgentFacts, st.booleans(), exits, st.booleans(), st.booleans()),
     resources=st.builds(Resources, st.booleans(), st.integers(0, 1), st.integers(0, 1), st.booleans(), st.booleans()),
+    output=st.builds(OutputFacts, st.sampled_from(["", *REASONS])),
     verifier=st.builds(
         VerifierFacts,
         st.booleans(),
@@ -96,8 +107,12 @@ def test_any_facts_get_exactly_one_bucket_and_pass_only_with_every_proof(trial: 
         assert not trial.trouble and trial.harness is None
         assert trial.deadline is None or trial.deadline.timing is not Timing.BEFORE_GRADE
         assert trial.endpoint.completions > 0 and trial.agent.ended
-        assert trial.verifier.ended and trial.verifier.exit_code == 0 and not trial.verifier.bad_transfers
-        assert trial.reward.state.value_or_none == (1 if result.bucket is Bucket.PASSED else 0)
+        assert result.reward == (1 if result.bucket is Bucket.PASSED else 0)
+        if trial.output.refused:
+            assert result.bucket is Bucket.FAILED
+        else:
+            assert trial.verifier.ended and trial.verifier.exit_code == 0 and not trial.verifier.bad_transfers
+            assert trial.reward.state.value_or_none == result.reward
     canonical_bytes(trial_document(trial, result))
 
 

@@ -5,7 +5,16 @@ from dataclasses import replace
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
-from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble, VerifierFacts
+from evidence.trial.facts import (
+    AgentFacts,
+    Deadline,
+    OutputFacts,
+    Resources,
+    Timing,
+    TrialFacts,
+    Trouble,
+    VerifierFacts,
+)
 from runs.outcomes.codes import CODES
 
 PASSING = TrialFacts(
@@ -61,6 +70,8 @@ def facts_of(code: str, row: int) -> TrialFacts:
             return replace(PASSING, endpoint=EndpointFacts())
         case 9:
             return replace(PASSING, proofs=(*PASSING.proofs, Proof("p", code, False)))
+        case 10 if word == "output_refused":
+            return replace(PASSING, output=OutputFacts("output.too_large"))
         case 10 if word == "verifier_transfer":
             return replace(PASSING, verifier=replace(PASSING.verifier, bad_transfers=("verifier_logs: refused",)))
         case 10 if word == "verifier_exit":

@@ -34,6 +34,7 @@ TRIAL_UUID = "00000000-0000-4000-8000-000000000001"
 ENDPOINT = Path(__file__).parent / "endpoint_program.py"
 AGENT_TMPFS = {"/app": 16 * MIB, "/logs": 16 * MIB, "/root": 16 * MIB, "/tmp": 64 * MIB}
 VERIFIER_TMPFS = {"/app": 16 * MIB, "/logs": 16 * MIB, "/root": 8 * MIB, "/tests": 16 * MIB, "/tmp": 16 * MIB}
+BOUNDS = Bounds(exec_output_bytes=64 * 1024, transfer_bytes=4 * MIB, transfer_files=100)
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ class Bench:
     def trial(self) -> Path:
         return self.directory / "trials" / "1"
 
-    def session(self, role: str = "agent", artifacts: tuple[str, ...] = (), **limits: Any) -> "OpenSession":
-        return OpenSession(self, role, artifacts, limits)
+    def session(
+        self, role: str = "agent", artifacts: tuple[str, ...] = (), bounds: Bounds = BOUNDS, **limits: Any
+    ) -> "OpenSession":
+        return OpenSession(self, role, artifacts, bounds, limits)
 
     def running_in(self, container: str) -> list[str]:
         """The command lines of a container's processes."""
@@ -118,7 +121,9 @@ class Bench:
 class OpenSession:
     """A session on a real container of its own; `seen` gives what was observed."""
 
-    def __init__(self, bench: Bench, role: str, artifacts: tuple[str, ...], limits: dict[str, Any]) -> None:
+    def __init__(
+        self, bench: Bench, role: str, artifacts: tuple[str, ...], bounds: Bounds, limits: dict[str, Any]
+    ) -> None:
         self.bench = bench
         roles = {"agent": role_plan(bench.parts.agent, AGENT_TMPFS, **limits)}
         roles["verifier"] = role_plan(bench.parts.verifier, VERIFIER_TMPFS, **limits)
@@ -129,7 +134,7 @@ class OpenSession:
             task="task",
             journal_directory=bench.directory,
             placeholder="placeholder",
-            bounds=Bounds(exec_output_bytes=64 * 1024, transfer_bytes=4 * MIB, transfer_files=100),
+            bounds=bounds,
             roles=roles,
         )
         self.observed_path = bench.trial / "observed.jsonl"

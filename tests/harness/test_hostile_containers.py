@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import shlex
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from runs.harness.commands import Purpose
 from runs.harness.downloads import AGENT_LOGS, DownloadState, Fetched
 from runs.harness.execs import Command
 from runs.harness.failures import ExecTimedOut, ProviderError
+from runs.harness.plan import Bounds
 from runs.harness.session import Finished
 from runs.harness.transfer import Limits
 from runs.ownership import ResourceStage
-from tests.harness.real_parts import Bench, OpenSession
+from tests.harness.real_parts import MIB, Bench, OpenSession
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -59,31 +61,42 @@ def play(opened: OpenSession, scenario: Any) -> Any:
     return asyncio.run(coroutine)
 
 
-def test_links_devices_and_fifos_are_refused_by_name_and_the_plain_files_are_kept(bench: Bench) -> None:
+def test_links_devices_fifos_sockets_and_odd_names_are_listed_and_the_plain_files_are_taken(bench: Bench) -> None:
+    """OX16: hard links are files like others."""
+
     async def scenario(part: Play) -> Fetched:
         await part.sh(
-            "cd /logs/agent; echo real > good.txt; ln -s /etc/passwd link; ln good.txt hard; mkfifo fifo; "
-            "mknod device c 1 3; mkdir deep; ln -s / deep/root; "
+            "cd /app/output; echo real > good.txt; ln -s /etc/passwd link; ln good.txt hard; mkfifo fifo; "
+            "mknod device c 1 3; mkdir deep; ln -s / deep/root; touch $'n\\u00a0b.txt' $'\\xff' $'a\\nb'; "
             "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\""
         )
-        return await part.bring(AGENT_LOGS)
+        return await part.bring("/app/output")
 
-    fetched = play(bench.session(), scenario)
-    assert fetched.outcome is DownloadState.REFUSED
-    refused = {refusal.path: refusal.code for refusal in fetched.refusals}
+    opened = bench.session()
+    fetched = play(opened, scenario)
+    assert (fetched.outcome, fetched.files) == (DownloadState.PARTIAL, 2)
     # The engine gives no right to make devices, so there is none to refuse.
-    assert refused == {
+    assert {refusal.path: refusal.code for refusal in fetched.refusals} == {
         "link": "link",
-        "hard": "hard_link",
         "fifo": "fifo",
         "deep/root": "link",
-    } or refused == {
-        "link": "link",
-        "good.txt": "hard_link",
-        "fifo": "fifo",
-        "deep/root": "link",
+        "socket": "socket",
+        "app/output/n\\xa0b.txt": "name",
+        "app/output/\\ufffd": "name",
+        "app/output/a\\nb": "name",
     }
-    assert [path.read_text() for path in (bench.trial / "kept/agent").iterdir() if path.is_file()] == ["real\n"]
+    kept = bench.trial / "kept/artifacts/app/output"
+    assert {path.name: path.read_text() for path in kept.iterdir() if path.is_file()} == {
+        "good.txt": "real\n",
+        "hard": "real\n",
+    }
+    (record,) = opened.seen("transfer")
+    assert record["refused"] == {
+        "transfer.fifo": 1,
+        "transfer.link": 2,
+        "transfer.name": 3,
+        "transfer.socket": 1,
+    }
 
 
 def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:
@@ -92,7 +105,8 @@ def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench
         return await part.bring(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
-    assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "transfer.socket")
+    assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "output.nothing_plain")
+    assert [(refusal.path, refusal.code) for refusal in fetched.refusals] == [("s", "socket")]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +118,23 @@ def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench
         pytest.param(
             "mkdir /app/result; ln -s /etc/passwd /app/result/out",
             DownloadState.REFUSED,
-            "transfer.link",
+            "output.nothing_plain",
             id="a link",
         ),
         pytest.param(
-            "ln -s /app/result /app/result", DownloadState.REFUSED, "transfer.link", id="a link to itself above it"
+            "ln -s /app/result /app/result",
+            DownloadState.REFUSED,
+            "output.nothing_plain",
+            id="a link to itself above it",
         ),
         pytest.param(
-            "mkdir -p /app/result; mkfifo /app/result/out", DownloadState.REFUSED, "transfer.fifo", id="a fifo"
+            "mkdir -p /app/result; mkfifo /app/result/out", DownloadState.REFUSED, "output.nothing_plain", id="a fifo"
+        ),
+        pytest.param(
+            "mkdir -p /app/result/out/d; ln -s / /app/result/out/d/l",
+            DownloadState.REFUSED,
+            "output.nothing_plain",
+            id="a folder of links",
         ),
     ],
 )
@@ -124,7 +147,7 @@ def test_an_artifact_is_absent_or_refused_but_never_mixed_up(
 
     fetched = play(bench.session(), scenario)
     assert (fetched.outcome, fetched.code) == (outcome, code)
-    assert not (bench.trial / "kept/artifacts/app/result/out").exists()
+    assert not [path for path in (bench.trial / "kept").rglob("*") if not path.is_dir()]
 
 
 def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs(bench: Bench) -> None:
@@ -135,7 +158,7 @@ def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs
         return await part.bring(AGENT_LOGS), await part.bring("/app/output")
 
     logs, artifact = play(opened, scenario)
-    assert (logs.outcome, logs.code) == (DownloadState.REFUSED, "transfer.too_large")
+    assert (logs.outcome, logs.code) == (DownloadState.REFUSED, "output.too_large")
     assert (artifact.outcome, artifact.files) == (DownloadState.OK, 1)
     assert not (bench.trial / "kept/agent/huge").exists()
 
@@ -146,7 +169,92 @@ def test_too_many_files_are_refused(bench: Bench) -> None:
         return await part.bring(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
-    assert (fetched.outcome, fetched.code, fetched.cut_off) == (DownloadState.REFUSED, "transfer.too_many", True)
+    assert (fetched.outcome, fetched.code, fetched.cut_off) == (DownloadState.REFUSED, "output.too_many", True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("head -c 3000000 /dev/zero > a; for i in $(seq 9); do ln a h$i; done", id="hard links"),
+        pytest.param("mkdir $'\\xff'; cd $'\\xff'; for i in $(seq 50); do truncate -s 3M f$i; done", id="odd names"),
+        pytest.param("for i in $(seq 20); do truncate -s 1M f$i; done", id="sparse files"),
+    ],
+)
+def test_little_space_that_is_much_to_send_ends_the_download(bench: Bench, line: str) -> None:
+    async def scenario(part: Play) -> Fetched:
+        await part.sh(f"cd /app/output; {line}")
+        return await part.bring("/app/output")
+
+    fetched = play(bench.session(), scenario)
+    assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "output.too_large")
+
+
+def test_what_is_taken_always_fits_into_the_verifier(bench: Bench) -> None:
+    """Its folder of 16 MiB holds 4,096 files of a byte, however many the agent's links are."""
+
+    async def scenario(part: Play) -> tuple[Fetched, Fetched]:
+        await part.sh("cd /app/output; echo > a; for i in $(seq 4500); do ln a h$i; done; mkdir -p /logs/artifacts")
+        await part.sh("head -c 13000000 /dev/zero > /logs/artifacts/big")
+        return await part.bring("/app/output"), await part.bring("/logs/artifacts")
+
+    opened = bench.session(bounds=Bounds(exec_output_bytes=4096, transfer_bytes=64 * MIB, transfer_files=10_000))
+    output, undeclared = play(opened, scenario)
+    assert (output.outcome, output.code, output.files) == (DownloadState.REFUSED, "output.too_large", 4096)
+    # A quarter of the folder with the verifier's logs stays free for them.
+    assert (undeclared.outcome, undeclared.code) == (DownloadState.REFUSED, "output.too_large")
+
+
+EMPTY_FILES = "import os\nfor n in range(10**7): os.close(os.open(f'/app/output/{n}', os.O_CREAT | os.O_WRONLY))"
+SHARED_MEMORY = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+for _ in range(10_000):
+    ctypes.memset(libc.shmat(libc.shmget(0, 2**20, 0o1600), 0, 0), 1, 2**20)
+"""
+
+
+@pytest.mark.parametrize("program", [EMPTY_FILES, SHARED_MEMORY], ids=["empty files", "shared memory"])
+def test_memory_that_dead_processes_left_full_is_never_a_failure_of_ours(bench: Bench, program: str) -> None:
+    """The kernel kills the program at the limit, what it made stays, and then there may be no room for `tar`."""
+    opened = bench.session(memory_bytes=256 * MIB)
+
+    async def scenario(part: Play) -> Fetched:
+        await part.sh(f"python3 -c {shlex.quote(program)}; true", limit_s=120)
+        return await part.bring("/app/output")
+
+    fetched = play(opened, scenario)
+    assert fetched.code in ("output.no_memory", "output.too_many", None)
+    assert fetched.outcome is not DownloadState.FAILED
+    assert opened.container.id and not opened.seen("failure")
+
+
+def test_a_tar_that_is_killed_in_a_container_with_room_is_not_charged_to_the_agent(bench: Bench) -> None:
+    opened = bench.session()
+
+    async def scenario(part: Play) -> Fetched:
+        await part.sh("head -c 3000000 /dev/zero > /app/output/a")
+        begin = opened.container.begin
+        killed = Command(("bash", "-c", "kill -9 $$"), user="0:0", workdir="/")
+        opened.container.begin = lambda _command, **options: begin(killed, **options)  # type: ignore[method-assign]
+        return await part.bring("/app/output")
+
+    fetched = play(opened, scenario)
+    assert (fetched.outcome, fetched.code) == (DownloadState.FAILED, "transfer.tar")
+
+
+def test_processes_that_cannot_be_killed_because_the_engine_failed_are_on_record(bench: Bench) -> None:
+    """Else the verifier would be given nothing, grade 0, and the agent would be blamed."""
+    opened = bench.session()
+
+    async def scenario(part: Play) -> None:
+        await part.sh("true")
+        opened.bench.api.remove_container(opened.container.id, force=True)
+        with pytest.raises(ProviderError):
+            await part.bring("/app/output")
+
+    play(opened, scenario)
+    assert opened.seen("failure")[0]["where"] == "transfer"
 
 
 def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_is_read(bench: Bench) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.harness.transfer import Limits, Unpacked, unpack
+from runs.harness.transfer import Limits, Room, Unpacked, unpack
 from tests.harness.archives import END, Member, Memory, archive, chunks, long_named
 
 LIMITS = Limits(bytes=10_000, files=20)
@@ -122,7 +122,7 @@ def test_the_count_of_members_is_bounded() -> None:
 def test_a_flood_of_refusals_is_counted_but_not_all_listed() -> None:
     links = [Member(b"logs/agent/%d" % number, kind=b"2") for number in range(200)]
     result, _ = read(archive(*links), limits=Limits(bytes=10, files=500))
-    assert result.refused_count == 200
+    assert result.refused == {"link": 200}
     assert len(result.refusals) == 50
 
 
@@ -146,7 +146,29 @@ def test_a_long_name_that_leads_outside_is_refused() -> None:
 
 def test_an_endless_long_name_is_refused() -> None:
     result, _ = read(archive(Member(b"././@LongLink", b"x", kind=b"L", size=2**30)))
-    assert codes(result) == ["format"]
+    assert (codes(result), result.ended_by) == (["too_large"], "too_large")
+
+
+def test_a_path_that_is_too_deep_to_be_kept_is_passed_over_and_what_follows_is_read() -> None:
+    deep = b"logs/agent/" + b"d/" * 4000
+    result, place = read(archive(*long_named(deep + b"x", b"deep"), GOOD))
+    assert (codes(result), result.complete, place.files) == (["name"], True, {"good.txt": b"kept"})
+
+
+def test_what_is_passed_over_counts_against_the_bound_like_what_is_taken() -> None:
+    """Else files with odd names would be read without end, until the transfer's time is over."""
+    odd = [Member(b"logs/agent/\xff%d" % number, b"x" * 3_000) for number in range(5)]
+    result, _ = read(archive(GOOD, *odd))
+    assert (result.ended_by, result.refused) == ("too_large", {"name": 4, "too_large": 1})
+
+
+def test_what_is_taken_fits_in_whole_pages_where_it_goes_next() -> None:
+    room = Room(5 * 4096)
+    limits = Limits(bytes=100_000, files=100, room=room)
+    first, place = read(archive(*(Member(b"logs/agent/%d" % number, b"x") for number in range(4))), limits=limits)
+    assert (first.complete, len(place.files)) == (True, 4)
+    second, place = read(archive(Member(b"logs/agent/a", b"x"), Member(b"logs/agent/b", b"x")), limits=limits)
+    assert (second.ended_by, list(place.files)) == ("too_large", ["a"])
 
 
 @given(st.binary(max_size=3000))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -86,6 +87,45 @@ def test_what_the_verifier_got_is_byte_for_byte_what_the_agents_container_gave(b
     assert (ended.directory / "kept/verifier/reward.json").read_text() == '{"reward": 1}'
 
 
+LINKS = "cd /app/output && ln answer.txt b.txt; ln -s answer.txt latest; touch $'n\\u00a0b.txt'; mkfifo pipe"
+
+
+@pytest.mark.parametrize(("answer", "reward"), [(42, 1), (41, 0)])
+def test_links_among_the_outputs_leave_the_grade_to_the_content(bench: Bench, answer: int, reward: int) -> None:
+    """OX16: what the verifier got is exactly what was taken, the hard link as a file of its own."""
+    ended = run_trial(bench, [SOLVE.replace("42", str(answer)), f"bash -c {shlex.quote(LINKS)}"])
+    assert ended.result["verifier_result"] == {"rewards": {"reward": reward}}
+    (taken,) = ended.of("transfer", purpose="artifact", path="/app/output")
+    assert (taken["outcome"], taken["refused"]) == (
+        "partial",
+        {"transfer.fifo": 1, "transfer.link": 1, "transfer.name": 1},
+    )
+    (given,) = ended.of("transfer", purpose="artifacts_in", path="/app/output")
+    assert given["outcome"] == "ok"
+    assert given["entries"] == sorted(taken["entries"], key=lambda entry: entry["path"])
+    assert [entry["path"] for entry in given["entries"]] == ["answer.txt", "b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("mkdir -p /app/output; ln -s /etc/passwd /app/output/answer.txt", "output.nothing_plain"),
+        ("ln -s /app /app/output", "output.nothing_plain"),
+        (f"{SOLVE}; truncate -s 8G /app/output/huge", "output.too_large"),
+        (f"{SOLVE}; cd /app/output; seq 10000 | xargs touch", "output.too_many"),
+    ],
+)
+def test_nothing_of_an_output_that_is_refused_as_a_whole_reaches_the_verifier(
+    bench: Bench, line: str, code: str
+) -> None:
+    ended = run_trial(bench, [line])
+    (taken,) = ended.of("transfer", purpose="artifact", path="/app/output")
+    assert (taken["outcome"], taken["code"]) == ("refused", code)
+    assert [event["files"] for event in ended.of("transfer", purpose="artifacts_in", path="/app/output")] in ([], [0])
+    assert ended.result["verifier_result"] == {"rewards": {"reward": 0}}
+    assert ended.of("failure") == []
+
+
 def test_the_token_reaches_the_agent_and_no_file_of_the_run(bench: Bench) -> None:
     ended = run_trial(bench, [SOLVE])
     assert ended.result["verifier_result"]["rewards"] == {"reward": 1}
@@ -105,7 +145,7 @@ def test_a_forged_reward_and_a_rewritten_trajectory_gain_nothing(bench: Bench) -
     assert ended.exit_code == 0, ended.log
     assert ended.result["verifier_result"] == {"rewards": {"reward": 0}}
     (logs,) = ended.of("transfer", purpose="agent_logs", direction="download")
-    assert (logs["outcome"], logs["code"]) == ("refused", "transfer.link")
+    assert (logs["outcome"], logs["code"]) == ("partial", "transfer.link")
     assert {"path": "passwd", "code": "transfer.link"} in logs["refusals"]
     assert {event["remaining"] for event in ended.of("killed_others")} == {0}
     assert not (ended.harbor_folder / "agent" / "passwd").exists()

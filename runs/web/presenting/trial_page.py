@@ -98,10 +98,10 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
         name=visible(trial.task_name),
         mark=mark,
         heading=f"{mark.word}, not graded" if trial.bucket == "error" else mark.word,
-        code=trial.failure_code if trial.bucket in ("error", "cancelled") else "",
+        code=trial.failure_code,
         sentence=_sentence(trial, run, document),
         remedy=known.remedy if known and trial.bucket == "error" else "",
-        badges=[BADGES.get(badge, str(badge)) for badge in trial.badges],
+        badges=[_note(str(badge), document) for badge in trial.badges],
         steps=_steps(trial, document),
         stages=rows,
         stretches=stretches,
@@ -112,6 +112,14 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
         reward=_reward(trial),
         aloud=_aloud(rows),
     )
+
+
+def _note(badge: str, document: dict[str, Any]) -> str:
+    """The badge's sentence; of what stood among the outputs and was not graded also how many of which kind."""
+    sentence = BADGES.get(badge, badge)
+    counts = (document.get("output") or {}).get("passed_over") if badge == "output_passed_over" else None
+    kinds = [f"{code.rpartition('.')[2]} {words.number(count)}" for code, count in (counts or {}).items()]
+    return f"{sentence} {', '.join(kinds)}." if kinds else sentence
 
 
 def result_of(trial: "Trial") -> dict[str, Any]:
@@ -128,7 +136,7 @@ def _steps(trial: "Trial", document: dict[str, Any]) -> list[StepRow]:
     answered = (document.get("usage") or {}).get("requests_answered")
     found, after = [], False
     for step, (word, proved, nothing_found) in _STEPS.items():
-        if step is decided and not trial.evaluated:
+        if step is decided and trial.failure_code:
             title = CODES[trial.failure_code].title if trial.failure_code in CODES else trial.get_bucket_display()
             title += " was reached" if trial.failure_class == "incomplete" else ""
             tone = "cancelled" if trial.bucket == "cancelled" else "attention"

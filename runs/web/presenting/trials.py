@@ -29,6 +29,7 @@ NOTABLE = (
     "pids_limit_hit",
     "tmpfs_full",
     "graded_after_limit",
+    "output_passed_over",
 )
 
 
@@ -69,7 +70,7 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
         ordinal=trial.ordinal,
         name=visible(trial.task_name),
         mark=marks.of_trial(trial, run),
-        code=trial.failure_code if trial.bucket == "error" else "",
+        code=trial.failure_code if trial.bucket in ("error", "failed") else "",
         sentence=sentence(trial, run),
         badges=[BADGES.get(badge, badge) for badge in trial.badges if badge in NOTABLE],
         stretches=stretches,
@@ -87,6 +88,8 @@ def sentence(trial: "Trial", run: "Run") -> str:
     """What happened in plain words; never text that came out of a container."""
     if trial.bucket == "passed":
         return "The agent ended and a separate verifier graded its work with reward 1."
+    if trial.bucket == "failed" and trial.failure_code:
+        return code_sentence(trial.failure_code, {"why": "what cannot be graded"})
     if trial.bucket == "failed":
         return "The agent ended and a separate verifier graded its work with reward 0."
     if trial.bucket == "cancelled":

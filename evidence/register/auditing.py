@@ -1,5 +1,4 @@
-"""Do a run's register and rows still say what its files say? Hash everything again, derive the results again, and hold
-what pages show against what was confirmed and published."""
+"""The audit of a run: its register hashed again, its results derived again, and its rows held against both."""
 
 import hashlib
 import tempfile
@@ -15,10 +14,9 @@ from evidence.models import Artifact, ArtifactState
 from evidence.reading.proofs import at, mapping, sequence
 from evidence.register import store
 from evidence.register.kinds import PUBLIC, kind_of
-from evidence.register.publishing import SUITE_PATH
+from evidence.register.publishing import SUITE_PATH, quarantined
+from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
-from evidence.suite.verdict import count
-from evidence.trial.classify import classify_trial
 from evidence.trial.reviewed_files import MANIFEST_PATH
 from runs.models import AuditEntry, AuditKind, Run
 
@@ -77,9 +75,11 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
         _lay_out(readable, root)
         if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
             _lay_out_manifest(run, root)
-        differences += _published_differences(run, root)
+        suite = _suite(root)
+        if suite is not None:
+            differences += _published_differences(run, suite)
         if not expired:
-            differences += _result_differences(run, root)
+            differences += _result_differences(run, root, published=suite is not None)
         differences += replay(run, root) if replay is not None else ()
     unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
     return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable, expired)
@@ -153,9 +153,12 @@ def _lay_out_manifest(run: Run, root: Path) -> None:
         raise NoRoom(str(error)) from error
 
 
-def _result_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
-    facts = read_run(root, spec_sha256=run.spec_sha256)
-    derived = {trial.trial: classify_trial(trial) for trial in facts.trials}
+def _result_differences(run: Run, root: Path, *, published: bool) -> Iterator[AuditDifference]:
+    """The rows against what the stored files amount to. The verdict of a run that was judged, as each published one
+    was, follows from them too, but for whether its cleanup was clean then."""
+    facts, hidden = read_run(root, spec_sha256=run.spec_sha256), quarantined(run)
+    clean, unclean = (judge(facts, cleanup_clean=clean, quarantined=hidden) for clean in (True, False))
+    derived = {trial.trial: result for trial, result in zip(facts.trials, clean.trials, strict=True)}
     rows = {trial.ordinal: trial for trial in run.trials.all()}
     for number in sorted(rows.keys() | derived.keys()):
         row, result = rows.get(number), derived.get(number)
@@ -166,19 +169,16 @@ def _result_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
         if written != found:
             yield AuditDifference("result_differs", f"trial {number}", written, found)
     if run.terminal:
-        counts = count(list(derived.values()))
         for name in ("requested", "evaluated", "passed", "failed", "error", "cancelled"):
-            written, found = str(getattr(run, f"count_{name}")), str(getattr(counts, name))
+            written, found = str(getattr(run, f"count_{name}")), str(getattr(clean.suite.counts, name))
             if written != found:
                 yield AuditDifference("count_differs", name, written, found)
+        if published and run.verdict not in (clean.suite.verdict, unclean.suite.verdict):
+            yield AuditDifference("verdict_differs", "derived verdict", str(run.verdict), clean.suite.verdict.value)
 
 
-def _published_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
-    """Verdict and results that pages show are those of the suite result, which outlives the private files. A run
-    whose host was lost never had one."""
-    suite = _suite(root)
-    if suite is None:
-        return
+def _published_differences(run: Run, suite: dict[str, Any]) -> Iterator[AuditDifference]:
+    """Verdict and results that pages show are those of the suite result, which outlives the private files."""
     if (said := at(suite, "verdict", "value")) != run.verdict:
         yield AuditDifference("verdict_differs", "verdict", str(said), str(run.verdict))
     rows = {trial.ordinal: trial for trial in run.trials.all()}
@@ -193,6 +193,7 @@ def _published_differences(run: Run, root: Path) -> Iterator[AuditDifference]:
 
 
 def _suite(root: Path) -> dict[str, Any] | None:
+    """The suite result; a run whose host was lost never had one."""
     read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
     return _loaded(read.data) if read.state is FileState.OK else None
 

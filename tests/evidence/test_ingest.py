@@ -27,8 +27,8 @@ from evidence.suite.run_facts import read_run
 from evidence.trajectory.windows import Trajectory
 from evidence.trial.classify import classify_trial
 from runs.models import Cleanup, Run, RunState, Stage, Worker
+from runs.models.states import LEGAL_ENDINGS
 from runs.models.triggers import GUARDS
-from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import lifecycle
 from runs.services.locks import record_image_locks
 from tests.evidence.folders import passing_run, sha256
@@ -369,9 +369,9 @@ def finished(run: Run, folder: Path, cleanup: Cleanup = Cleanup.CLEAN) -> Run:
     for trial in facts.trials:
         lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classify_trial(trial)))
     lifecycle.enter_stage(run.key, Stage.CLEANUP)
-    passed = cleanup == Cleanup.CLEAN and all(classify_trial(trial).bucket is Bucket.PASSED for trial in facts.trials)
-    verdict = Verdict.PASSED if passed else Verdict.FAILED
-    lifecycle.finish(run.key, state=RunState.FINISHED, verdict=verdict, cleanup=cleanup, failure=None)
+    verdict = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN).suite.verdict
+    state = RunState.FINISHED if verdict in LEGAL_ENDINGS[RunState.FINISHED] else RunState.FAILED
+    lifecycle.finish(run.key, state=state, verdict=verdict, cleanup=cleanup, failure=None)
     return Run.objects.get(pk=run.pk)
 
 
@@ -465,6 +465,22 @@ def test_an_audit_names_every_row_that_says_otherwise_than_what_was_confirmed_an
         assert (what, where) in found, values
         type(row).objects.filter(pk=row.pk).update(**before)
     assert audit(Run.objects.get(pk=run.pk)).clean
+
+
+@pytest.mark.parametrize("cleanup", [Cleanup.CLEAN, Cleanup.FAILED])
+def test_a_verdict_that_does_not_follow_from_the_files_is_a_difference_also_where_it_was_published(
+    tmp_path: Path, cleanup: Cleanup
+) -> None:
+    run, folder = run_of(passing_run(1), tmp_path)
+    ingest(run, folder)
+    run = finished(run, folder, cleanup)
+    facts = read_run(folder)
+    publish(run, facts, judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN))
+    assert audit(run).clean
+    run.verdict = "failed"
+    publish(run, facts, judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN))
+    differences = [(found.what, found.where, found.expected) for found in audit(run).differences]
+    assert differences == [("verdict_differs", "derived verdict", "failed")]
 
 
 def test_a_file_that_is_called_removed_hides_no_result_from_an_audit(tmp_path: Path) -> None:

@@ -73,6 +73,12 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         manifest_check,
         *run_container_checks(document, journal, spec),
         *_trial_folder_checks(folder, spec),
+        Proof(
+            "run.cancel",
+            "integrity.run_unreadable",
+            _is_time_or_none(document.get("cancel_requested_at")),
+            "the time of the cancel is no text",
+        ),
         Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
     )
     context = RunContext(folder, spec, document, manifest, journal, ledger, checks, _ledger_check(ledger, document))
@@ -128,6 +134,11 @@ def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Proof:
     excused = (document.get("interrupted") is True or unread or died) and fault == "ledger.not_closed"
     excused = excused or (died and fault == "ledger.torn_line")
     return Proof("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
+
+
+def _is_time_or_none(value: object) -> bool:
+    """What else stands in a time's place says neither that the run was cancelled nor that it was not."""
+    return value is None or (isinstance(value, str) and value != "")
 
 
 def _sha256(spec: dict[str, Any]) -> str | None:

@@ -83,13 +83,14 @@ def suite_verdict(
     counts = count(results)
     complete = counts.requested > 0 and counts.evaluated == counts.requested
     floor_met = counts.passed > 0 and counts.passed / counts.requested >= floor if complete else None
-    verdict, sentence = _decide(results, counts, floor_met, cleanup_clean, run_failed, integrity_held)
+    verdict, sentence = _decide(results, counts, floor, floor_met, cleanup_clean, run_failed, integrity_held)
     return SuiteVerdict(verdict, counts, floor, floor_met, sentence)
 
 
 def _decide(
     results: Sequence[Classification],
     counts: Counts,
+    floor: float,
     floor_met: bool | None,
     cleanup_clean: bool,
     run_failed: bool,
@@ -102,7 +103,7 @@ def _decide(
     if floor_met is None:
         return _not_evaluated(results, counts, run_failed)
     if not floor_met:
-        return Verdict.FAILED, "Every trial was graded, and too few passed."
+        return Verdict.FAILED, f"Every trial was graded, and too few passed: {_passed(counts, floor)}."
     if run_failed:
         return Verdict.ERROR, "Every trial was graded, but the run itself did not end well."
     if not cleanup_clean:
@@ -110,7 +111,14 @@ def _decide(
             Verdict.ERROR,
             "Every trial was graded, but not everything that the run owned could be removed.",
         )
-    return Verdict.PASSED, "Every trial was graded, enough passed, and everything was cleaned up."
+    sentence = f"Every trial was graded, enough passed ({_passed(counts, floor)}), and everything was cleaned up."
+    return Verdict.PASSED, sentence
+
+
+def _passed(counts: Counts, floor: float) -> str:
+    """How many passed, of how many, and the share that was asked for; one is always needed."""
+    needed = f"{100 * floor:g} %" if floor > 0 else "one"
+    return f"{counts.passed} of {counts.requested}, needed: {needed}"
 
 
 def _not_evaluated(results: Sequence[Classification], counts: Counts, run_failed: bool) -> tuple[Verdict, str]:

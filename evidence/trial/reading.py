@@ -61,12 +61,18 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
 
 def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
     if not files.present:
-        return []
+        return _missing_checks(context, number)
     unsupervised = not files.supervision and not context.interrupted and context.document.get("ended_at") is not None
     return [
         context.ledger_check,
         Proof("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
         Proof("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
+        Proof(
+            "supervision.cancel",
+            "integrity.record_unreadable",
+            not files.supervision or isinstance(files.supervision.get("cancel_requested"), bool),
+            "whether it was cancelled is no true or false",
+        ),
         Proof(
             "observed.whole",
             "integrity.observed_broken",
@@ -87,6 +93,20 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
         *own_checks(context, files, number),
         *files.harbor.checks,
     ]
+
+
+def _missing_checks(context: RunContext, number: int) -> list[Proof]:
+    """A trial of which nothing was recorded was not started: it has no container then, and asked the model nothing.
+
+    Of a run that was interrupted, or that failed, the records may not have come to be written.
+    """
+    if context.interrupted or context.document.get("failure") is not None:
+        return []
+    resources = context.journal.resources if context.journal is not None else ()
+    made = sum(each.intent.trial == number and each.resource_id is not None for each in resources)
+    asked = len(context.ledger.trial(number).requests)
+    detail = f"{made} containers, {asked} requests"
+    return [Proof("trial.records", "integrity.trial_missing", not made and not asked, detail)]
 
 
 def _confinement_proof(context: RunContext) -> Proof:

@@ -158,20 +158,30 @@ _INTEGRITY = _errors(
     FailureClass.INTEGRITY,
     "Do not use this result. Look at the failed checks, then start a new run.",
     {
-        "run_identity": ("Run identity differs", "A document of the run names another run than its folder."),
+        "run_identity": (
+            "Run identity differs",
+            "The run's record and its ownership journal name different runs, or different gateways.",
+        ),
         "spec_mismatch": ("Spec differs", "The stored spec is not the one that was confirmed."),
         "spec_unreadable": ("Spec unreadable", "The stored spec is missing or cannot be read."),
         "run_unreadable": ("Run record unreadable", "The run's own record is missing or cannot be read."),
         "journal_unreadable": ("Journal unreadable", "The ownership journal is missing or cannot be read."),
         "trial_identity": (
             "Trial identity differs",
-            "The trial's id in Harbor's result is not the id that was journaled when its container was made.",
+            "Records of this trial name another trial, job, session, container or process than the journaled one.",
         ),
         "duplicate_trial": (
             "Two results for one trial",
             "More than one result was found where exactly one was requested.",
         ),
-        "foreign_trial": ("Foreign trial", "The result belongs to another task than the one requested here."),
+        "foreign_trial": (
+            "Foreign trial",
+            "A result is another task's, or something lies among the trials that is none of those requested.",
+        ),
+        "trial_missing": (
+            "Records of the trial missing",
+            "Nothing that was recorded about this trial is there, but journal or ledger show that it was started.",
+        ),
         "task_checksum": (
             "Task differs",
             "The task's checksum in the result is not the one that was confirmed.",
@@ -195,7 +205,7 @@ _INTEGRITY = _errors(
         "run_refused": ("Identity differs", "A hash or an identity differed before this trial could start."),
         "artifact_hash": (
             "Stored file differs",
-            "A stored file is not byte for byte what the provider saw when it copied it.",
+            "A stored file is not byte for byte what the provider copied, or the provider recorded no such copy.",
         ),
         "verifier_input": (
             "Verifier's input differs",
@@ -249,8 +259,8 @@ _INVALID = _errors(
             "A container of this trial ran with other limits than the ones that were confirmed.",
         ),
         "told_differently": (
-            "Told differently",
-            "Harbor or its provider was told something else than what was confirmed.",
+            "Configuration mismatch",
+            "Harbor or its provider was given another configuration than the one that was confirmed.",
         ),
         "agent_version": (
             "Agent not seen",
@@ -266,7 +276,7 @@ _INVALID = _errors(
         ),
         "proof_missing": (
             "Proof of execution missing",
-            "The trial's identity or image was never recorded, so the result cannot be tied to an execution.",
+            "A part of it was not recorded: identity, image, isolation, grading program or the task's files.",
         ),
         "not_verified_separately": (
             "No separate verifier seen",

@@ -1,5 +1,6 @@
 """Reads any copy of a run's folder and says what it amounts to, without the database."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ class Command(SiteCommand):
         directory: Path = options["directory"]
         if not directory.is_dir():
             raise BadInput(f"There is no folder {directory}.", code="input.no_folder")
-        facts = read_run(directory, spec_sha256=options["spec_sha256"])
+        expected: str | None = options["spec_sha256"]
+        if expected is not None and re.fullmatch("[0-9a-f]{64}", expected) is None:
+            raise BadInput("--spec-sha256: write the hash as 64 digits of 0 to 9 and a to f.", code="input.no_sha256")
+        facts = read_run(directory, spec_sha256=expected)
         judgement = judge(facts, cleanup_clean=_is_clean(facts))
         self._print(facts, judgement)
         return exit_of_verdict(judgement.suite.verdict)

@@ -1,0 +1,126 @@
+"""What a code's sentence says is what happened: each observation that a sentence once misnamed, with its own words."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from evidence.suite.judgement import judge
+from evidence.suite.run_facts import read_run
+from evidence.trial.classify import classify_trial
+from runs.outcomes.codes import CODES
+from tests.evidence.folders import RunCase, passing_run
+
+
+def first_of(folder: Path) -> str:
+    return classify_trial(read_run(folder).trials[0]).code
+
+
+def as_link(place: Path) -> None:
+    place.rename(place.with_name("moved"))
+    place.symlink_to(place.with_name("moved"))
+
+
+def as_file(place: Path) -> None:
+    shutil.rmtree(place)
+    place.write_text("x")
+
+
+@pytest.mark.parametrize("place", ["trials/1", "trials"])
+@pytest.mark.parametrize("lose", [shutil.rmtree, as_link, as_file], ids=["deleted", "a link", "a file"])
+@pytest.mark.parametrize("kept", ["journal", "ledger"])
+def test_a_started_trial_without_its_records_is_missing_and_not_one_that_never_started(
+    place: str, lose: Callable[[Path], object], kept: str, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    if kept == "journal":
+        run.ledger = []
+    else:
+        run.journal["resources"] = [each for each in run.journal["resources"] if each["trial"] is None]
+    folder = run.write(tmp_path / "run")
+    lose(folder / place)
+    checks = {check.code for check in read_run(folder).trials[0].checks if not check.ok}
+    assert "integrity.trial_missing" in checks
+    assert first_of(folder).startswith("integrity.")
+
+
+def test_a_trial_of_a_run_that_was_cancelled_before_it_left_nothing_and_misses_nothing(tmp_path: Path) -> None:
+    run = passing_run(2)
+    run.never_started(2)
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[1]).code == "worker_runtime.not_started"
+
+
+@pytest.mark.parametrize("value", ["", False, 0, [], {}])
+def test_a_cancel_at_no_time_is_a_record_that_cannot_be_read_and_no_cancellation(value: object, tmp_path: Path) -> None:
+    run = passing_run(1)
+    run.run["cancel_requested_at"] = value
+    assert first_of(run.write(tmp_path / "run")) == "integrity.run_unreadable"
+
+
+@pytest.mark.parametrize("value", ["true", 1, None, []])
+def test_a_trial_that_was_cancelled_by_a_word_is_a_record_that_cannot_be_read(value: object, tmp_path: Path) -> None:
+    run = passing_run(1)
+    assert run.trial.supervision is not None
+    run.trial.supervision["cancel_requested"] = value
+    assert first_of(run.write(tmp_path / "run")) == "integrity.record_unreadable"
+
+
+@pytest.mark.parametrize("value", ["", "hello", "A" * 64, "a" * 63, "a" * 64 + "\n"])
+def test_a_mistyped_hash_is_bad_input_and_no_other_spec(
+    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = passing_run(1).write(tmp_path / "run")
+    with pytest.raises(SystemExit) as refused:
+        call_command("classify", str(folder), spec_sha256=value, json=True)
+    assert refused.value.code == 2
+    assert json.loads(capsys.readouterr().out)["code"] == "input.no_sha256"
+
+
+def _no_probe(run: RunCase) -> None:
+    run.run["probe"] = None
+
+
+def _nothing_of(purpose: str) -> Callable[[RunCase], object]:
+    return lambda run: run.trial.drop("transfer", purpose=purpose)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (_no_probe, "isolation"),
+        (_nothing_of("tests"), "grading program"),
+        (_nothing_of("environment"), "task's files"),
+    ],
+)
+def test_a_missing_part_of_the_proof_is_among_those_that_its_sentence_names(
+    change: Callable[[RunCase], object], word: str, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    change(run)
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == "invalid_evaluation.proof_missing" and word in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("integrity.foreign_trial", ("another task", "lies among the trials")),
+        ("integrity.trial_identity", ("trial", "job", "session", "container", "process")),
+        ("integrity.artifact_hash", ("byte for byte", "recorded no such copy")),
+        ("integrity.run_identity", ("record", "journal", "gateways")),
+    ],
+)
+def test_a_sentence_names_all_that_gives_its_code(code: str, words: tuple[str, ...]) -> None:
+    assert all(word in CODES[code].sentence for word in words)
+
+
+def test_the_verdicts_sentence_names_how_many_passed_and_how_many_were_needed(tmp_path: Path) -> None:
+    run = passing_run(3)
+    for trial in run.trials[1:]:
+        trial.reward(json=b'{"reward": 0}')
+    folder = run.write(tmp_path / "run")
+    failed = judge(read_run(folder), cleanup_clean=True).suite
+    assert (failed.verdict, "1 of 3, needed: 100 %" in failed.sentence) == ("failed", True)

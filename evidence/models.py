@@ -1,4 +1,4 @@
-"""Which evidence is there of a run? The register: one row per file that was kept, refused, or expected."""
+"""The register of evidence: one row per file of a run that was kept, refused, or expected."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""How long did it take, and did it run forwards? Durations only between times of the same clock (RS11)."""
+"""Recorded times and intervals; a duration only between times of the same clock (RS11)."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What did the environment provider see during one trial?
+"""The environment provider's record of one trial, parsed.
 
 Reads `observed.jsonl`: one canonical JSON object per line, numbered from 0. Our own side writes it outside every
 container, so it is the proof that classification rests on; it is read as strictly as what others write.

@@ -1,4 +1,4 @@
-"""What was compared, and did it hold? Every check of a run or trial is reported, not only the first that failed."""
+"""A comparison of evidence with what was expected; all of a run or trial are reported, not only the first that failed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which files of a run's folder had a secret removed, and what were they before? A record in the folder itself."""
+"""The record, in a run's folder, of the files from which a secret was removed, with their hashes before and after."""
 
 import json
 import os

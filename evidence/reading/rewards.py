@@ -1,4 +1,4 @@
-"""Which reward did the verifier write, byte for byte?
+"""The reward that the verifier wrote, read byte for byte.
 
 Design 5, "Reward syntax": exactly one file; reward.json is one object with exactly the declared key and the
 integer 0 or 1; reward.txt is 0 or 1, optionally one newline; UTF-8 without BOM. Nothing else.

@@ -1,4 +1,4 @@
-"""How does a run leave the site as one file? A streamed ZIP with a list of hashes that `sha256sum -c` accepts."""
+"""The export of a run as one streamed ZIP, with a list of hashes that `sha256sum -c` accepts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How does a run's folder become the register? Walk, scrub, store, hash, scan, index; bounded, and repeatable.
+"""Ingesting a run's folder into the register: walk, scrub, store, hash, scan, index; bounded, and repeatable.
 
 Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is recorded with
 the hash before and after, so that a kept file can still be compared with what the provider saw. A file that still

@@ -1,4 +1,4 @@
-"""What is this file of a run's folder? Kinds by place, and which of them a viewer may read.
+"""The kinds of files in a run's folder, by their place, and which of them a viewer may read.
 
 The first pattern that matches decides. Places are those of the run's folder; what the provider kept comes
 before Harbor's own copies, because Harbor rewrites its files.

@@ -1,4 +1,4 @@
-"""What can be read of a trial's evidence for a page? Bounded reads of stored files; every trouble is a sentence.
+"""Bounded reads of a trial's stored files for pages; whatever fails becomes a sentence.
 
 Nothing here raises for what a file holds or for a storage that lost it: a page says why there is nothing.
 """

@@ -1,4 +1,4 @@
-"""How long is private evidence kept, what is never removed, and what does a removal leave to see? (issue 7.5)
+"""Retention: how long private evidence is kept, what is never removed, and what a removal leaves.
 
 Removed are the private files of a run, its log lines, and the copies of both in the run's folder on its worker host.
 Rows, counts, verdict, the public suite result and provenance stay, and so does the hash of every removed file. A run

@@ -1,4 +1,4 @@
-"""How is evidence kept and read again? In the default storage, hashed while written and while read."""
+"""Stored evidence: files in the default storage, hashed while written and while read."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Who gets which file of a run? One permission, one audit row, one hash check, for pages, commands and tools alike."""
+"""Reading a run's files: one permission, one audit row, one hash check, for pages, commands and tools alike."""
 
 from collections.abc import Iterator
 

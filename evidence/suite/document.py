@@ -1,4 +1,4 @@
-"""What did one run of an environment suite amount to? Builds `anvil-serving.environment-suite-run/v1`."""
+"""The suite result of a run: builds `anvil-serving.environment-suite-run/v1`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What does a run's folder hold? Bounded, strict reading of an owned run directory into facts.
+"""The facts of a run, read from its folder: bounded and strict.
 
 Never follows a link, never raises for what the files hold: every trouble is a check that failed or a fact that is
 missing. Works on any copy of the folder; nothing is written.

@@ -1,4 +1,4 @@
-"""What does the suite amount to? Counts that add up, and one verdict (design 5).
+"""Counts that add up, and the one verdict of a suite (design 5).
 
 The verdict is computed here and written once by the database; a later, successful cleanup does not change it.
 """

@@ -1,4 +1,4 @@
-"""What does a trajectory in the Agent Trajectory Interchange Format (1.0 to 1.8) say? One step per entry."""
+"""Steps of a trajectory in the Agent Trajectory Interchange Format (1.0 to 1.8): one per entry."""
 
 import re
 from typing import Any

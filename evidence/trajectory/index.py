@@ -1,4 +1,4 @@
-"""Where does each step of a trajectory stand, and what do all steps together say? Built once, while ingesting.
+"""The index of a trajectory: the place of each step and a summary of all, built once, while ingesting.
 
 An index file is a row of fixed records, then a summary as JSON, then the summary's length and a magic word. So a
 window of a trajectory of 100,000 steps needs the last bytes, 50 records, and the bytes of 50 steps.

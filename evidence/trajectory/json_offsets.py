@@ -1,4 +1,4 @@
-"""Where in a huge JSON file does each entry of its one long list stand? Found in one pass and constant memory.
+"""The places of the entries of a huge JSON file's one long list, found in one pass and constant memory.
 
 Lenient: the file is not validated, only followed bracket by bracket; a file that was cut gives what it has.
 """

@@ -1,4 +1,4 @@
-"""Did the endpoint really say what a trajectory's steps say? Compares each answer with the gateway's ledger.
+"""The answers in a trajectory compared with what the endpoint said by the gateway's ledger.
 
 The trajectory is writable for the agent and litellm re-serialises what it receives, so no step holds the bytes that
 came over the wire. What survives is the message: its text and its calls with their ids, names and argument strings.

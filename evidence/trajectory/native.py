@@ -1,4 +1,4 @@
-"""What does mini-swe-agent's own trajectory say? One step per message, with the results that answer it.
+"""Steps of mini-swe-agent's own trajectory: one per message, with the results that answer it.
 
 Format `mini-swe-agent-1.x`: `info` and `messages`. A message of the assistant keeps the model's whole answer
 in

@@ -1,4 +1,4 @@
-"""What is one step of a trajectory, whatever format it came in? And which result belongs to which call?"""
+"""One step of a trajectory of any format, and the pairing of its calls with their results."""
 
 import json
 from collections import Counter, defaultdict, deque

@@ -1,4 +1,4 @@
-"""Which steps does a trajectory have, from here on? Windows of a file of any size, by its index.
+"""Windows of steps of a trajectory of any size, read by its index.
 
 Lenient: every trouble is a problem of one step, or a reason why nothing can be shown; the raw file stays offered.
 """

@@ -1,5 +1,5 @@
-"""Were a trial's containers those that were confirmed? Image, limits, network and identity, by what the engine said of
-each when it was opened, and by the journal.
+"""Checks of a trial's containers: image, limits, network and identity, by what the engine said of each when it was
+opened, and by the journal.
 """
 
 from typing import Any

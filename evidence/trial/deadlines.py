@@ -1,4 +1,4 @@
-"""Was a trial stopped at one of its limits, at which, and was it graded before?"""
+"""The time limit at which a trial was stopped, and whether it was graded before."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What did the model endpoint really answer to one trial, by the gateway's ledger?
+"""What the model endpoint answered to one trial, by the gateway's ledger.
 
 The ledger is written outside every container, so the endpoint's classes of failure come from here and from
 nowhere else. What the gateway itself refused never chooses a class: an agent can provoke a refusal (design 5).

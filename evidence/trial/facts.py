@@ -1,4 +1,4 @@
-"""What is known about one trial, before anybody judges it?
+"""The facts of one trial, before it is judged.
 
 A frozen summary of files and observations. The classifier sees nothing else, so the same facts always get the
 same bucket, whoever started the trial and wherever its files come from.

@@ -1,4 +1,4 @@
-"""Which files has one trial, and what do they say by themselves? Reads them once, bounded and strictly."""
+"""The files of one trial, read once, bounded and strictly."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is every copy that the provider kept what it saw, and is nothing beside it? What nobody recorded proves nothing."""
+"""Checks of the copies that the provider kept: each is what it saw, and nothing is beside them."""
 
 import hashlib
 from collections.abc import Mapping

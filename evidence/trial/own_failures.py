@@ -1,4 +1,4 @@
-"""What failed on our own side: engine, image, disk, set-up, transfers, the run, or Harbor itself?"""
+"""Failures of our own side: engine, image, disk, set-up, transfers, the run, and Harbor itself."""
 
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, Observed, Transfer

@@ -1,4 +1,4 @@
-"""What do the files of one trial amount to? Puts observations, Harbor's files and the ledger into TrialFacts."""
+"""Reading one trial: puts the provider's record, Harbor's files and the ledger into TrialFacts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a trial and a run can amount to. Written once; rows, classifier, pages and documents use these and no other."""
+"""The buckets of a trial and the verdicts of a run, for rows, classifier, pages and documents alike."""
 
 from enum import StrEnum
 

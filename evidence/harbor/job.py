@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from benchsite.lib.folder import Folder
+from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.harbor.applied import (
     config_differences,
     lock_differences,
@@ -18,17 +19,25 @@ from evidence.harbor.applied import (
     trial_lock_differences,
 )
 from evidence.harbor.controls import JOB_CONFIG, JOB_LOCK, TRIAL_CONFIG, TRIAL_LOCK, control_checks
-from evidence.harbor.documents import (
-    JOB_LOCK_VERSIONS,
-    TRIAL_LOCK_VERSIONS,
-    Document,
-    document,
-    versioned,
-    without_unknown_version,
-)
 from evidence.harbor.identity import PHASES, identity_checks, interval, locked_trials, result_checks, uuid_of
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, mapping
+
+MAX_RESULT_BYTES = 4 * 1024 * 1024
+MAX_ITEMS = 200_000
+MAX_DEPTH = 32
+TRIAL_LOCK_VERSIONS = (2,)
+JOB_LOCK_VERSIONS = (3,)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One JSON file of Harbor. `state` is ok, missing, unreadable or unsupported; `reason` names the trouble."""
+
+    path: str
+    state: str
+    content: dict[str, Any]
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +67,20 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
     folders = tuple(name for name in folder.names(base) if folder.names(f"{base}/{name}", limit=1))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
     nothing = Document("", "missing", {})
-    result = document(folder, f"{trial}/result.json") if trial else nothing
-    trial_lock = versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else nothing
-    trial_config = document(folder, f"{trial}/config.json") if trial else nothing
-    job_lock = versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
-    job_config = document(folder, f"{base}/config.json")
-    job_result = document(folder, f"{base}/result.json")
-    given = document(folder, f"{base.rpartition('/')[0]}/config.json")
+    result = _document(folder, f"{trial}/result.json") if trial else nothing
+    trial_lock = _versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else nothing
+    trial_config = _document(folder, f"{trial}/config.json") if trial else nothing
+    job_lock = _versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
+    job_config = _document(folder, f"{base}/config.json")
+    job_result = _document(folder, f"{base}/result.json")
+    given = _document(folder, f"{base.rpartition('/')[0]}/config.json")
     recorded = (trial_lock, job_lock, job_config, trial_config) if trial else (job_lock, job_config)
     control_checks, others = _compared(
         given, result, trial_lock, job_lock, job_config, trial_config, harbor_version=str(at(spec, "harness", "harbor"))
     )
     return HarborFacts(
         folders=folders,
-        result=without_unknown_version(result),
+        result=_without_unknown_version(result),
         checks=(
             *(result_checks(result.content, task) if result.state == "ok" else ()),
             *control_checks,
@@ -90,7 +99,7 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
         total=interval(result.content),
         usage=mapping(at(result.content, "agent_result")),
         reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
-        documents=(without_unknown_version(result), trial_lock, job_lock, job_config),
+        documents=(_without_unknown_version(result), trial_lock, job_lock, job_config),
         not_taken_over=(*_not_recorded(result, recorded), *others),
         job_result=job_result,
     )
@@ -138,6 +147,34 @@ def _compared(
         checks += of_controls
         others += (f"{where}.{path}" for path in not_controls)
     return checks, others
+
+
+def _document(folder: Folder, path: str) -> Document:
+    read = folder.read(path, limit=MAX_RESULT_BYTES)
+    if read.state is FileState.MISSING:
+        return Document(path, "missing", {})
+    if read.state is not FileState.OK:
+        return Document(path, "unreadable", {}, read.state.value)
+    try:
+        return Document(path, "ok", load_object(read.data, depth=MAX_DEPTH, items=MAX_ITEMS))
+    except JsonProblem as problem:
+        return Document(path, "unreadable", {}, problem.code)
+
+
+def _versioned(folder: Folder, path: str, known: tuple[int, ...]) -> Document:
+    """A document with a schema version: an unknown one is unsupported, and nothing in it is believed."""
+    found = _document(folder, path)
+    version = found.content.get("schema_version")
+    if found.state != "ok" or (type(version) is int and version in known):
+        return found
+    return Document(path, "unsupported", {}, "schema_version")
+
+
+def _without_unknown_version(result: Document) -> Document:
+    """Harbor 0.22 writes no version into results; one that has it is of a Harbor we do not know (RS12)."""
+    if "schema_version" in result.content:
+        return Document(result.path, "unsupported", {}, "schema_version")
+    return result
 
 
 def _exception_type(result: Document) -> str | None:

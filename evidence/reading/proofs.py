@@ -1,4 +1,4 @@
-"""A comparison of evidence with what was expected; all of a run or trial are reported, not only the first that failed."""
+"""Comparisons of evidence with what was expected; all are reported, not only the first that failed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

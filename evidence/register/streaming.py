@@ -6,13 +6,13 @@ from django.db.models import QuerySet
 
 from evidence.models import Artifact
 from evidence.register import store
-from evidence.register.proved_blocks import ProvedBlocks
+from evidence.register.verified_blocks import VerifiedBlocks
 from runs.models import AuditKind, Run
 from runs.services import access, audit
 from runs.services.access import AnyUser
 from runs.services.refusals import BadInput
 
-_PROVED = ProvedBlocks()
+_BLOCKS = VerifiedBlocks()
 
 
 class NoSuchEvidence(BadInput):
@@ -85,7 +85,7 @@ def read_range(user: AnyUser, artifact: Artifact, start: int, end: int) -> bytes
         raise NothingKept(f"There is nothing to read of {artifact.path}: {artifact.get_state_display().lower()}.")
     record_read(user, artifact, octets=end - start)
     try:
-        return _PROVED.part(artifact, start, end)
+        return _BLOCKS.part(artifact, start, end)
     except FileNotFoundError as error:
         raise NotInStorage from error
 

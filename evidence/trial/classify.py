@@ -90,14 +90,14 @@ def _lost(facts: TrialFacts) -> Finding | None:
         return Finding("worker_runtime.interrupted")
     if facts.process_lost:
         return Finding("worker_runtime.process_lost")
-    unexplained = not facts.started and not facts.trouble and not _deadline(facts)
+    unexplained = not facts.started and not facts.own_failures and not _deadline(facts)
     return Finding("worker_runtime.not_started") if unexplained else None
 
 
-def _troubled(facts: TrialFacts) -> Finding | None:
-    for trouble in (*facts.trouble, *((facts.harness,) if facts.harness else ())):
-        if CODES[trouble.code].klass not in _OF_THE_ENDPOINT:
-            return Finding(trouble.code, (("exit_code", trouble.exit_code),), trouble.detail)
+def _own_failure(facts: TrialFacts) -> Finding | None:
+    for failure in (*facts.own_failures, *((facts.harness_failure,) if facts.harness_failure else ())):
+        if CODES[failure.code].klass not in _OF_THE_ENDPOINT:
+            return Finding(failure.code, (("exit_code", failure.exit_code),), failure.detail)
     return None
 
 
@@ -109,9 +109,9 @@ def _deadline(facts: TrialFacts) -> Finding | None:
 
 
 def _endpoint(facts: TrialFacts) -> Finding | None:
-    for trouble in facts.trouble:
-        if CODES[trouble.code].klass in _OF_THE_ENDPOINT:
-            return Finding(trouble.code, detail=trouble.detail)
+    for own in facts.own_failures:
+        if CODES[own.code].klass in _OF_THE_ENDPOINT:
+            return Finding(own.code, detail=own.detail)
     failure = facts.endpoint.last_failure
     if failure is None:
         return None
@@ -174,7 +174,7 @@ ROWS: tuple[tuple[int, Row], ...] = (
     (2, _invalid_controls),
     (3, _cancelled),
     (4, _lost),
-    (5, _troubled),
+    (5, _own_failure),
     (6, _deadline),
     (7, _endpoint),
     (8, _resources),

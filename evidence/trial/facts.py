@@ -32,7 +32,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class OwnFailure:
     """A recorded failure, already mapped to a classification code; `detail` is private."""
 
     code: str
@@ -90,9 +90,9 @@ class OutputFacts:
 
 @dataclass(frozen=True, slots=True)
 class TrialFacts:
-    """One trial. `checks` hold every comparison with its code; `trouble` are failures recorded by our own side in the
-    order of their weight; `harness` is what went wrong with Harbor itself; `proofs` are the parts of the proof of
-    execution, each a check with the code of its absence."""
+    """One trial. `checks` hold every comparison with its code; `own_failures` are what our own side recorded, in the
+    order of their weight; `harness_failure` is what went wrong with Harbor itself; `proofs` are the parts of the proof
+    of execution, each with the code of its absence."""
 
     trial: int
     task: str
@@ -102,8 +102,8 @@ class TrialFacts:
     cancel: Timing = Timing.NEVER
     interrupted: bool = False
     process_lost: bool = False
-    trouble: tuple[Trouble, ...] = ()
-    harness: Trouble | None = None
+    own_failures: tuple[OwnFailure, ...] = ()
+    harness_failure: OwnFailure | None = None
     harbor_exception: str | None = None
     deadline: Deadline | None = None
     endpoint: EndpointFacts = field(default_factory=EndpointFacts)

@@ -6,28 +6,28 @@ from evidence.reading.proofs import at
 from evidence.reading.rewards import Reward
 from evidence.trial.agent_output import is_agents_refusal
 from evidence.trial.deadlines import moment_after
-from evidence.trial.facts import AgentFacts, Deadline, Timing, Trouble, VerifierFacts
+from evidence.trial.facts import AgentFacts, Deadline, OwnFailure, Timing, VerifierFacts
 from evidence.trial.files import RunContext, TrialFiles, ended_by_itself
 from runs.checks.readiness import ENDPOINT_CLASSES
 
 
-def read_trouble(context: RunContext, files: TrialFiles, deadline: Deadline | None) -> tuple[Trouble, ...]:
+def read_own_failures(context: RunContext, files: TrialFiles, deadline: Deadline | None) -> tuple[OwnFailure, ...]:
     """Failures of engine, image, disk, set-up and transfers, and of the run itself while this trial was open."""
     stopped_at = _stopping_moment(context, files, deadline)
     found = [
-        Trouble(_failure_code(failure.where, failure.code), failure.code)
+        OwnFailure(_failure_code(failure.where, failure.code), failure.code)
         for failure in files.observed.failures
         if not _is_consequence(failure.at, stopped_at)
     ]
-    found += _gateway_trouble(context, files)
-    found += _setup_trouble(files.observed)
+    found += _gateway_failures(context, files)
+    found += _setup_failures(files.observed)
     found += [
-        Trouble(f"worker_runtime.transfer_{word}", f"{transfer.purpose}: {transfer.code}")
+        OwnFailure(f"worker_runtime.transfer_{word}", f"{transfer.purpose}: {transfer.code}")
         for transfer in files.observed.transfers
-        if (word := _transfer_trouble(transfer)) and not _is_consequence(transfer.at, stopped_at)
+        if (word := _transfer_failure(transfer)) and not _is_consequence(transfer.at, stopped_at)
     ]
     if not files.complete:
-        found += _run_trouble(context)
+        found += _run_failures(context)
     return tuple(found)
 
 
@@ -43,13 +43,13 @@ def _is_consequence(happened_at: str | None, stopped_at: str | None) -> bool:
     return stopped_at is not None and is_before(stopped_at, happened_at) is True
 
 
-def _gateway_trouble(context: RunContext, files: TrialFiles) -> list[Trouble]:
+def _gateway_failures(context: RunContext, files: TrialFiles) -> list[OwnFailure]:
     """The gateway ended before anybody asked it to: a trial that was over by then had all of it, any other had not."""
     died = at(context.document, "gateway", "died")
     if died is None or not files.present or is_before(files.supervised.ended_at, at(died, "at")) is True:
         return []
     how = "out of memory" if at(died, "oom_killed") is True else f"exit code {at(died, 'exit_code')}"
-    return [Trouble("worker_runtime.gateway", f"it ended during the run: {how}"[:100])]
+    return [OwnFailure("worker_runtime.gateway", f"it ended during the run: {how}"[:100])]
 
 
 _WHERE = {
@@ -66,15 +66,15 @@ def _failure_code(where: str, code: str) -> str:
     return _WHERE.get(where, "worker_runtime.provider_failure")
 
 
-def _setup_trouble(observed: Observed) -> list[Trouble]:
+def _setup_failures(observed: Observed) -> list[OwnFailure]:
     """A set-up command's error counts only when the agent was never started: Harbor also probes by commands."""
     command = observed.exec_of(AGENT, "setup")
     if observed.exec_of(AGENT, "agent") is not None or command is None or command.exit_code in (0, None):
         return []
-    return [Trouble("worker_runtime.setup_failed", exit_code=command.exit_code)]
+    return [OwnFailure("worker_runtime.setup_failed", exit_code=command.exit_code)]
 
 
-def _transfer_trouble(transfer: Transfer) -> str | None:
+def _transfer_failure(transfer: Transfer) -> str | None:
     """`failed` or `refused`. What the agent's own log folder held never decides: the agent could provoke it. What only
     its output can have caused is its own failure."""
     if transfer.role != AGENT or transfer.outcome in ("ok", "source_absent"):
@@ -93,38 +93,38 @@ _STAGES = {
 }
 
 
-def _run_trouble(context: RunContext) -> list[Trouble]:
+def _run_failures(context: RunContext) -> list[OwnFailure]:
     failure = context.document.get("failure")
     if failure is None:
         return []
     if at(failure, "class") == "integrity":
-        return [Trouble("integrity.run_refused", str(at(failure, "code"))[:100])]
+        return [OwnFailure("integrity.run_refused", str(at(failure, "code"))[:100])]
     if at(failure, "class") in ENDPOINT_CLASSES:
-        return [Trouble(f"{at(failure, 'class')}.not_ready", str(at(failure, "code"))[:100])]
+        return [OwnFailure(f"{at(failure, 'class')}.not_ready", str(at(failure, "code"))[:100])]
     code = _STAGES.get(str(at(failure, "stage")), "harness.run_failure")
-    return [Trouble(code, str(at(failure, "code"))[:100])]
+    return [OwnFailure(code, str(at(failure, "code"))[:100])]
 
 
-def harness_trouble(
+def harness_failure(
     files: TrialFiles, deadline: Deadline | None, agent: AgentFacts, verifier: VerifierFacts, reward: Reward
-) -> Trouble | None:
+) -> OwnFailure | None:
     """What went wrong with Harbor itself, unless our own limit ended it."""
     if not files.present:
         return None
     limit_hit = deadline is not None and deadline.timing is Timing.BEFORE_GRADE
     state = files.harbor.result.state
     if files.harbor.unsupported:
-        return Trouble("harness.result_unsupported")
+        return OwnFailure("harness.result_unsupported")
     if files.harbor.not_taken_over:
-        return Trouble("harness.config_differs", ", ".join(files.harbor.not_taken_over)[:200])
+        return OwnFailure("harness.config_differs", ", ".join(files.harbor.not_taken_over)[:200])
     if state != "ok":
         code = "no_result" if state == "missing" else "result_unreadable"
-        return None if limit_hit else Trouble(f"harness.{code}", files.harbor.result.reason)
+        return None if limit_hit else OwnFailure(f"harness.{code}", files.harbor.result.reason)
     if files.harbor.job_result.state != "ok" and ended_by_itself(files):
-        return Trouble("harness.result_unreadable", f"the job's: {files.harbor.job_result.state}")
+        return OwnFailure("harness.result_unreadable", f"the job's: {files.harbor.job_result.state}")
     if files.harbor.exception_type is None or limit_hit:
         return None
     ungraded = verifier.bad_transfers or (verifier.terminal and reward.state.value_or_none is None)
     if agent.ended_with_error or ungraded:
         return None
-    return Trouble("harness.exception", files.harbor.exception_type)
+    return OwnFailure("harness.exception", files.harbor.exception_type)

@@ -12,7 +12,7 @@ from evidence.trial.deadlines import read_deadline, stopped_at_limit
 from evidence.trial.endpoint import EndpointFacts, endpoint_facts
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, VerifierFacts
 from evidence.trial.files import RunContext, TrialFiles, ended_by_itself, read_trial_files, text, verifier_logs
-from evidence.trial.own_failures import harness_trouble, read_trouble
+from evidence.trial.own_failures import harness_failure, read_own_failures
 
 MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
 _COMMAND_TIMED_OUT = b'"exception_type": "TimeoutExpired"'
@@ -40,8 +40,8 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
         cancel=_cancel(context, files),
         interrupted=_interrupted(context, files),
         process_lost=_process_lost(files, deadline),
-        trouble=read_trouble(context, files, deadline),
-        harness=harness_trouble(files, deadline, agent, verifier, reward),
+        own_failures=read_own_failures(context, files, deadline),
+        harness_failure=harness_failure(files, deadline, agent, verifier, reward),
         harbor_exception=files.harbor.exception_type,
         deadline=deadline,
         endpoint=endpoint,

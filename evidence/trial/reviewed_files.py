@@ -80,7 +80,7 @@ def _files(entry: dict[str, Any], below: str) -> set[CopiedFile]:
 
 
 def sent(observed: Observed, role: str, purpose: str) -> list[Transfer]:
-    """What arrived; of an upload that failed its own trouble tells."""
+    """What arrived; an upload that failed is a failure of its own."""
     return [
         item
         for item in observed.transfers

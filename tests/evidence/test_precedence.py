@@ -10,7 +10,7 @@ from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
 from evidence.trial.classify import classify_trial
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
-from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, Trouble
+from evidence.trial.facts import AgentFacts, Deadline, OwnFailure, Resources, Timing, TrialFacts
 from runs.outcomes.buckets import Bucket
 from runs.outcomes.codes import BADGES, CODES, SENTENCE_FIELDS, STEP_OF_ROW, FailureClass
 from tests.evidence.trial_facts import PASSING, PLACES, facts_of
@@ -58,14 +58,14 @@ ROWS: list[tuple[int, str, Change]] = [
     (
         5,
         "worker_runtime.start_failed",
-        lambda facts: replace(facts, trouble=(*facts.trouble, Trouble("worker_runtime.start_failed"))),
+        lambda facts: replace(facts, own_failures=(*facts.own_failures, OwnFailure("worker_runtime.start_failed"))),
     ),
-    (5, "harness.no_result", lambda facts: replace(facts, harness=Trouble("harness.no_result"))),
+    (5, "harness.no_result", lambda facts: replace(facts, harness_failure=OwnFailure("harness.no_result"))),
     (6, "incomplete.agent_deadline", lambda facts: replace(facts, deadline=Deadline("agent", 300))),
     (
         7,
         "authentication.not_ready",
-        lambda facts: replace(facts, trouble=(*facts.trouble, Trouble("authentication.not_ready"))),
+        lambda facts: replace(facts, own_failures=(*facts.own_failures, OwnFailure("authentication.not_ready"))),
     ),
     (7, "routing.tls", _endpoint_failure),
     (8, "resource_exhaustion.memory", _oom),
@@ -162,8 +162,8 @@ def test_a_trial_that_never_started_says_why() -> None:
     assert classify_trial(replace(idle, cancel=Timing.BEFORE_GRADE)).code == "cancelled.requested"
     assert classify_trial(replace(idle, interrupted=True)).code == "worker_runtime.interrupted"
     assert classify_trial(replace(idle, deadline=Deadline("run", 1800))).code == "incomplete.run_deadline"
-    trouble = replace(idle, trouble=(Trouble("worker_runtime.probe"),))
-    assert classify_trial(trouble).code == "worker_runtime.probe"
+    failed = replace(idle, own_failures=(OwnFailure("worker_runtime.probe"),))
+    assert classify_trial(failed).code == "worker_runtime.probe"
 
 
 def test_what_came_after_the_grade_is_a_badge() -> None:

@@ -20,10 +20,10 @@ from evidence.trial.facts import (
     AgentFacts,
     Deadline,
     OutputFacts,
+    OwnFailure,
     Resources,
     Timing,
     TrialFacts,
-    Trouble,
     VerifierFacts,
 )
 from runs.outcomes.buckets import Bucket
@@ -34,7 +34,7 @@ from tests.evidence.folders import passing_run
 SCALE = int(os.environ.get("BENCHSITE_EXAMPLES_SCALE", "1"))
 
 codes = st.sampled_from(sorted(CODES))
-troubles = st.sampled_from([name for name, code in CODES.items() if code.bucket is Bucket.ERROR])
+own_codes = st.sampled_from([name for name, code in CODES.items() if code.bucket is Bucket.ERROR])
 checks = st.builds(Proof, st.just("check"), codes, st.booleans())
 failures = st.builds(
     EndpointFailure,
@@ -55,8 +55,8 @@ facts = st.builds(
     cancel=timings,
     interrupted=st.booleans(),
     process_lost=st.booleans(),
-    trouble=st.lists(st.builds(Trouble, troubles), max_size=1).map(tuple),
-    harness=st.none() | st.builds(Trouble, st.just("harness.no_result")),
+    own_failures=st.lists(st.builds(OwnFailure, own_codes), max_size=1).map(tuple),
+    harness_failure=st.none() | st.builds(OwnFailure, st.just("harness.no_result")),
     harbor_exception=st.none() | st.text(max_size=3),
     deadline=st.none()
     | st.builds(
@@ -104,7 +104,7 @@ def test_any_facts_get_exactly_one_bucket_and_pass_only_with_every_proof(trial: 
         )
         assert all(proof.ok for proof in trial.proofs)
         assert trial.cancel is not Timing.BEFORE_GRADE and not trial.interrupted and not trial.process_lost
-        assert not trial.trouble and trial.harness is None
+        assert not trial.own_failures and trial.harness_failure is None
         assert trial.deadline is None or trial.deadline.timing is not Timing.BEFORE_GRADE
         assert trial.endpoint.completions > 0 and trial.agent.ended
         assert result.reward == (1 if result.bucket is Bucket.PASSED else 0)

@@ -9,10 +9,10 @@ from evidence.trial.facts import (
     AgentFacts,
     Deadline,
     OutputFacts,
+    OwnFailure,
     Resources,
     Timing,
     TrialFacts,
-    Trouble,
     VerifierFacts,
 )
 from runs.outcomes.codes import CODES
@@ -53,11 +53,11 @@ def facts_of(code: str, row: int) -> TrialFacts:
                 started=word != "not_started",
             )
         case 5:
-            return replace(PASSING, trouble=(Trouble(code),))
+            return replace(PASSING, own_failures=(OwnFailure(code),))
         case 6:
             return replace(PASSING, deadline=Deadline(word.removesuffix("_deadline"), 300))
         case 7 if word == "not_ready":
-            return replace(PASSING, trouble=(Trouble(code),), started=False)
+            return replace(PASSING, own_failures=(OwnFailure(code),), started=False)
         case 7:
             failure = EndpointFailure(code, 500)
             return replace(PASSING, endpoint=EndpointFacts(failures=1, last_failure=failure, ended_on_failure=True))

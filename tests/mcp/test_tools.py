@@ -21,7 +21,7 @@ from benchsite.mcp import evidence_tools, run_tools, tools
 from benchsite.mcp.server import tools_document
 from benchsite.mcp.tools import TOOLS, call_tool
 from evidence.models import Artifact
-from evidence.register import proved_blocks, store
+from evidence.register import store, verified_blocks
 from runs.models import AuditEntry, Preview
 from runs.services.runlog import Line, append_log
 from tests.commands.schemas import validated
@@ -291,7 +291,7 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             read.append(len(data))
             return data
 
-    monkeypatch.setattr(proved_blocks, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
+    monkeypatch.setattr(verified_blocks, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
     return read
 
 

@@ -1,4 +1,4 @@
-"""How is a part of a file proved without hashing the whole file again? By the hashes of its blocks.
+"""Parts of a stored file, verified by the hashes of its blocks instead of hashing the whole file again.
 
 They are taken while the whole file is found to be what was registered, so a block that still has its hash is still
 what was registered, wherever it lies by now. Nothing is believed of the storage: no name, time or size.
@@ -15,7 +15,7 @@ MOST_FILES = 64  # whose block hashes are remembered; 32 bytes a block, so 2 MiB
 _DIGEST = 32
 
 
-class ProvedBlocks:
+class VerifiedBlocks:
     """The block hashes of the files that were read last, in this process."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class ProvedBlocks:
         key = (artifact.pk, artifact.sha256)
         with open_stored(artifact) as file:
             if key not in self._of:
-                self._remember(key, _proved(file, artifact))
+                self._remember(key, _verified(file, artifact))
             first, after = start // BLOCK, -(-end // BLOCK)
             file.seek(first * BLOCK)
             blocks = [file.read(BLOCK) for _ in range(first, after)]
@@ -46,7 +46,7 @@ class ProvedBlocks:
         self._of[key] = digests
 
 
-def _proved(file: IO[bytes], artifact: Artifact) -> bytes:
+def _verified(file: IO[bytes], artifact: Artifact) -> bytes:
     """The hashes of all blocks of the file, once it is what was registered as a whole."""
     whole, blocks, size = hashlib.sha256(), [], 0
     while block := file.read(BLOCK):

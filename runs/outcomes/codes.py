@@ -276,7 +276,7 @@ _INVALID = _errors(
         ),
         "proof_missing": (
             "Proof of execution missing",
-            "A part of it was not recorded: identity, image, isolation, grading program or the task's files.",
+            "A part of the proof was not recorded: identity, image, isolation, grading program or the task's files.",
         ),
         "not_verified_separately": (
             "No separate verifier seen",

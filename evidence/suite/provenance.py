@@ -88,6 +88,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
         | {
             "probe": without_null(run.document.get("probe")),
             "readiness": without_null(run.document.get("readiness")),
+            "unscrubbed": run.document.get("unscrubbed") or [],
             "ledger": ledger_document(run),
             "containers": [_containers(trial) for trial in run.trials],
             "timings": {

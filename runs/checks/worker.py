@@ -16,6 +16,8 @@ REQUIRED_LIMITS = (
 OPTIONAL_LIMITS = ("core",)
 
 MIB = 1024 * 1024
+# What no start of the engine mends, by the code of the report's own problem.
+_ENGINE_CODES = {"engine_not_local": "engine.not_local", "engine_context": "engine.context_unreadable"}
 _UNPROVED = {"enforced": False, "mechanism": "not proved", "detail": "no probe ran"}
 
 
@@ -58,7 +60,8 @@ def _engine(report: dict[str, Any]) -> Check:
         return Check("engine", True, "engine.reachable", seen)
     sentence = str(problem.get("sentence", "The Docker Engine did not answer."))
     remedy = "Start the engine on that host, then run manage.py worker --report there."
-    return Check("engine", False, "engine.unreachable", sentence, remedy)
+    code = _ENGINE_CODES.get(str(problem.get("code")), "engine.unreachable")
+    return Check("engine", False, code, sentence, remedy if code == "engine.unreachable" else "")
 
 
 def _platform(report: dict[str, Any]) -> Check:

@@ -3,7 +3,8 @@
 Needs `docker` and `runs.ownership` only, so that the worker and the isolated harness share it.
 """
 
-from runs.containers.engine import CALL_TIMEOUT_S, Engine, EngineError, connect, engine_call
+from runs.containers.deadline import Deadline
+from runs.containers.engine import CALL_TIMEOUT_S, Engine, EngineError, connect, engine_address, engine_call
 from runs.containers.owned import (
     IntentArgs,
     OwnedContainer,
@@ -25,8 +26,9 @@ from runs.containers.removal import (
 from runs.containers.request import ContainerRequest, RequestRefused, check_request, container_body
 
 __all__ = [
-    "CALL_TIMEOUT_S", "CleanupReport", "ContainerRequest", "Engine", "EngineError", "IntentArgs",
+    "CALL_TIMEOUT_S", "CleanupReport", "ContainerRequest", "Deadline", "Engine", "EngineError", "IntentArgs",
     "OwnedContainer", "OwnedNetwork", "RequestRefused", "ResourceOutcome", "address_in", "check_request",
-    "connect", "connect_owned", "container_body", "create_owned", "create_owned_network", "engine_call",
+    "connect", "connect_owned", "container_body", "create_owned", "create_owned_network", "engine_address",
+    "engine_call",
     "find_owned", "reconcile", "remove_owned", "start_owned", "still_present",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How does a container or network of ours come to be? Intent, create, id, fence, start (design 3.7).
+"""The making of an owned container or network: intent, create, id, fence, start.
 
 Needs `docker` and `runs.ownership` only, so that the worker and the isolated harness share it.
 """
@@ -6,9 +6,13 @@ Needs `docker` and `runs.ownership` only, so that the worker and the isolated ha
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from runs.containers.deadline import Deadline
 from runs.containers.engine import Engine, EngineError, engine_call
 from runs.containers.request import ContainerRequest, check_request, container_body
 from runs.ownership import Intent, Journal, Role, Slot
+
+# One create or start, whole: it is made under the journal's lock, and whoever waits for that waits a little longer.
+LOCKED_CALL_S = 12.0
 
 
 class IntentArgs(TypedDict, total=False):
@@ -54,7 +58,7 @@ def create_owned(api: Engine, journal: Journal, intent_args: IntentArgs, request
 
 def start_owned(api: Engine, journal: Journal, owned: OwnedContainer) -> None:
     """Start a created container under the lock, with the fence checked again. Raises Fenced, EngineError."""
-    with journal.starting(owned.intent.nonce), engine_call("start container"):
+    with journal.starting(owned.intent.nonce), engine_call("start container", _locked_call()):
         api.start(owned.id)
 
 
@@ -94,7 +98,7 @@ def address_in(api: Engine, container_id: str, network_id: str) -> str:
 
 def _create(slot: Slot, what: str, call: Any) -> dict[str, Any]:
     try:
-        with engine_call(what):
+        with engine_call(what, _locked_call()):
             answer: dict[str, Any] = call()
     except EngineError as error:
         if error.nothing_was_done:
@@ -102,6 +106,10 @@ def _create(slot: Slot, what: str, call: Any) -> dict[str, Any]:
         raise
     slot.persist(answer["Id"])
     return answer
+
+
+def _locked_call() -> Deadline:
+    return Deadline(LOCKED_CALL_S, LOCKED_CALL_S)
 
 
 def _name(intent: Intent) -> str:

@@ -1,14 +1,13 @@
-"""Is everything that the journal knows gone? Exact removal that never touches what is not ours (design 4)."""
+"""Exact removal of everything that a journal knows; what is not ours is never touched."""
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from runs.containers.deadline import CLEANUP_S, Deadline
 from runs.containers.engine import Engine, EngineError, engine_call
 from runs.ownership import FULL_ID, LABELS, Intent, Journal, JournalError, Kind, Outcome, Resource, ResourceStage
 
-CLEANUP_BOUND_S = 60.0
 # An engine goes on creating after its client died, so an intent without an id is looked for this often.
 LOOKS = 4
 LOOK_SPAN_S = 3.0
@@ -77,31 +76,30 @@ def reconcile(
     journal: Journal,
     *,
     nonces: Collection[str] | None = None,
-    bound_s: float = CLEANUP_BOUND_S,
-    monotonic: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    deadline: Deadline | None = None,
 ) -> CleanupReport:
     """Remove every unsettled resource of the journal (or only those of `nonces`), containers before networks.
 
-    Goes round until each one is gone, foreign, or the bound of `bound_s` seconds is reached, which leaves it
-    `unknown`. Raises only JournalError, when the journal cannot be read at all.
+    Goes round until each one is gone, foreign, or the deadline is over, which leaves it `unknown`. Raises only
+    JournalError, when the journal cannot be read at all.
     """
     resources = [r for r in journal.read().resources if not r.settled and (nonces is None or r.nonce in nonces)]
-    return _Pass(api, journal, bound_s, monotonic, sleep, [_Pending(r, r.resource_id) for r in resources]).run()
+    pending = [_Pending(r, r.resource_id) for r in resources]
+    return _Pass(api, journal, deadline or Deadline(), pending).run()
 
 
-def remove_owned(api: Engine, journal: Journal, nonce: str, *, bound_s: float = CLEANUP_BOUND_S) -> Outcome:
-    """Remove the one resource of `nonce` and record the outcome. Repeating it is harmless."""
+def remove_owned(api: Engine, journal: Journal, nonce: str, *, bound_s: float = CLEANUP_S) -> Outcome:
+    """Remove the one resource of `nonce` and record the outcome, in `bound_s` seconds. Repeating it is harmless."""
     resource = journal.read().resource(nonce)
     if resource.settled and resource.outcome is not None:
         return resource.outcome
-    return reconcile(api, journal, nonces=(nonce,), bound_s=bound_s).resources[0].outcome
+    return reconcile(api, journal, nonces=(nonce,), deadline=Deadline(bound_s)).resources[0].outcome
 
 
-def find_owned(api: Engine, intent: Intent) -> list[str]:
+def find_owned(api: Engine, intent: Intent, deadline: Deadline | None = None) -> list[str]:
     """The full ids of all resources, in any state, that carry exactly the intent's complete label tuple."""
     filters = {"label": _label_filter(intent.labels)}
-    with engine_call(f"list {intent.kind}s"):
+    with engine_call(f"list {intent.kind}s", deadline):
         if intent.kind == "container":
             listed = api.containers(all=True, filters=filters)
         else:
@@ -111,12 +109,12 @@ def find_owned(api: Engine, intent: Intent) -> list[str]:
     ]
 
 
-def still_present(api: Engine, journal: Journal) -> list[tuple[str, str]]:
+def still_present(api: Engine, journal: Journal, deadline: Deadline | None = None) -> list[tuple[str, str]]:
     """(role, id) of everything that the engine still lists under a label tuple of this journal."""
     return [
         (resource.intent.role.value, resource_id)
         for resource in journal.read().resources
-        for resource_id in find_owned(api, resource.intent)
+        for resource_id in find_owned(api, resource.intent, deadline)
     ]
 
 
@@ -135,24 +133,21 @@ def _carries(labels: object, intent: Intent) -> bool:
 class _Pass:
     api: Engine
     journal: Journal
-    bound_s: float
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], None]
+    deadline: Deadline
     pending: list[_Pending]
     problems: list[str] = field(default_factory=list)
 
     def run(self) -> CleanupReport:
-        end = self.monotonic() + self.bound_s
         pause = POLL_S
         while open_ones := [p for p in self.pending if p.outcome is None]:
             for one in self._ready(open_ones):
-                if self.monotonic() >= end:
+                if not self.deadline.left:
                     break
                 self._step(one)
-            if self.monotonic() >= end:
+            if not self.deadline.left:
                 break
             if any(p.outcome is None for p in self.pending):
-                self.sleep(min(pause, max(0.0, end - self.monotonic())))
+                self.deadline.pause(pause)
                 pause = min(pause * 1.5, POLL_MAX_S)
         for one in self.pending:
             if one.outcome is None:
@@ -165,7 +160,7 @@ class _Pass:
         return containers or open_ones
 
     def _step(self, one: _Pending) -> None:
-        one.since = self.monotonic() if one.since is None else one.since
+        one.since = self.deadline.now() if one.since is None else one.since
         try:
             if one.resource_id is None:
                 self._look(one)
@@ -175,7 +170,7 @@ class _Pass:
             one.detail = error.detail
 
     def _look(self, one: _Pending) -> None:
-        found = find_owned(self.api, one.intent)
+        found = find_owned(self.api, one.intent, self.deadline)
         one.looks += 1
         if len(found) > 1:
             self._resolve(one, Outcome.FOREIGN, f"{len(found)} resources carry its labels: {found[0]}, …")
@@ -188,7 +183,7 @@ class _Pass:
     def _looked_enough(self, one: _Pending) -> bool:
         if one.resource.stage is ResourceStage.FAILED or one.resource.outcome is Outcome.ABSENT:
             return True
-        return one.looks >= LOOKS and self.monotonic() - (one.since or 0.0) >= LOOK_SPAN_S
+        return one.looks >= LOOKS and self.deadline.now() - (one.since or 0.0) >= LOOK_SPAN_S
 
     def _inspect_and_remove(self, one: _Pending, resource_id: str) -> None:
         try:
@@ -223,19 +218,19 @@ class _Pass:
             return
         attached = ", ".join(sorted(seen.get("Containers") or {})) or "none listed"
         one.detail = f"the network is in use by: {attached}"
-        now = self.monotonic()
+        now = self.deadline.now()
         one.attached_since = now if one.attached_since is None else one.attached_since
         if now - one.attached_since >= ATTACHED_BOUND_S:
             self._resolve(one, Outcome.UNKNOWN, one.detail)
 
     def _inspect(self, kind: Kind, resource_id: str) -> dict[str, Any]:
-        with engine_call(f"inspect {kind}"):
+        with engine_call(f"inspect {kind}", self.deadline):
             if kind == "container":
                 return self.api.inspect_container(resource_id)
             return self.api.inspect_network(resource_id)
 
     def _remove(self, kind: Kind, resource_id: str) -> None:
-        with engine_call(f"remove {kind}"):
+        with engine_call(f"remove {kind}", self.deadline):
             if kind == "container":
                 self.api.remove_container(resource_id, v=True, force=True)
             else:

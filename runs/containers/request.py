@@ -1,4 +1,4 @@
-"""What may a container of ours be? Its request, its checks and the one hardened body (design 3.7)."""
+"""The request for a container of ours, its checks, and the one hardened body that the engine gets."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""How does a worker host serve its queue? Recover first, then one run at a time; TERM drains.
+"""The worker of a host: it recovers first, then serves its queue one run at a time; TERM drains.
 
 RQ forks a process per job. The database is the truth, so this worker survives a Redis that restarts or loses
 everything: a run that is being carried out goes on, and jobs that vanished are put again by the timer.

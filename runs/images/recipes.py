@@ -1,4 +1,4 @@
-"""What is an image's recipe, and what identifies it? Pure: files in, hashes out, equal on every machine."""
+"""An image's recipe and its hashes. Pure: equal on every machine."""
 
 import hashlib
 import json
@@ -12,6 +12,8 @@ ROLES: tuple[ImageRole, ...] = get_args(ImageRole)
 FOLDER = Path(__file__).resolve().parent
 # What every image starts from and ends with; part of each recipe's identity.
 BASE = "base"
+# The file in every image that says which recipe it was built from.
+MARK_PATH = "/usr/local/lib/benchsite/mark"
 
 
 class RecipeError(Exception):
@@ -45,9 +47,19 @@ class Recipe:
         """Hash-locked Python requirements; a role may have none."""
         return self.folder / "requirements.txt"
 
+    @property
+    def mark(self) -> str:
+        """What stands in the image's file MARK_PATH."""
+        return mark_of(self.role, self.recipe_sha256)
+
     def package_lock(self, architecture: str) -> Path:
         """Debian packages for one architecture (`amd64`): `name version architecture sha256` a line."""
         return self.folder / f"packages.{architecture}.lock"
+
+
+def mark_of(role: ImageRole, recipe_sha256: str) -> str:
+    """One line that no other image of ours, and no host, holds."""
+    return f"{role} {recipe_sha256}\n"
 
 
 def read_recipe(role: ImageRole, root: Path = FOLDER) -> Recipe:

@@ -1,4 +1,4 @@
-"""What a run owns: the journal of its containers, networks and processes, and its fence.
+"""The journal of what a run owns (containers, networks, processes), and its fence.
 
 Standard library only: the worker and the isolated harness use the same code on the same files.
 """

@@ -1,4 +1,4 @@
-"""What stands in an ownership journal: its records, their bounds and its errors (design 4)."""
+"""The records of an ownership journal, their bounds and its errors."""
 
 import re
 from dataclasses import dataclass, replace

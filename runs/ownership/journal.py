@@ -1,4 +1,4 @@
-"""What does a run own? The journal of its containers, networks and processes, and its fence (design 4).
+"""The journal of a run's containers, networks and processes, and its fence.
 
 Standard library only: the worker and the isolated harness use the same code on the same files.
 """

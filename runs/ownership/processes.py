@@ -1,4 +1,4 @@
-"""Which process is this? Identities and process groups read from /proc (design 4)."""
+"""Identities of processes and process groups, read from /proc."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where does a process put what it needs for a moment? In a folder that is swept when its process has died.
+"""A process's temporary folder, swept when its process has died.
 
 A temporary folder of the system would keep what a killed process put there, private evidence included, for as long as
 the system likes.

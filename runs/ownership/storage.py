@@ -1,4 +1,4 @@
-"""How is a small file replaced whole, by one writer at a time? Atomic writes, a bounded lock (design 4)."""
+"""Atomic writes of small files, and a bounded lock."""
 
 import fcntl
 import os

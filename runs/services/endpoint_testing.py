@@ -1,4 +1,4 @@
-"""How is an endpoint's connection tested? A person asks, a worker makes it, a row keeps what came of it (issue 6.6).
+"""Connection tests of endpoints: a person asks for one, a worker makes it, a row keeps what came of it.
 
 Only the row's id crosses the queue, and the web knows nothing of the engine.
 """

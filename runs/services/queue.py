@@ -1,4 +1,4 @@
-"""How does a run reach its worker? By a job with a chosen id on the worker's own queue.
+"""The jobs of runs, cleanups and endpoint tests on their worker's own queue.
 
 The database is the truth: a lost job is put again under the same id (``put_missing``), a job whose run is not
 queued any more exits quietly. Nothing is ever retried by the queue, and RQ's own stop is never used (JQ01).

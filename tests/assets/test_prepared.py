@@ -3,17 +3,18 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 
-from runs.containers import ContainerRequest, connect, create_owned, remove_owned, start_owned
+from runs.containers import ContainerRequest, connect, create_owned, remove_owned, start_owned, still_present
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.engine.assets import Assets, load_assets, verify_harness, verify_images
 from runs.engine.assets.harness_check import verify_tree
+from runs.engine.preflight.image_marks import mark_checks
 from runs.ownership import Journal, Role
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -198,3 +199,13 @@ def _processes(container: Running) -> dict[str, str]:
     )
     _, output = container.exec("python3", "-I", "-c", program)
     return dict(pair.split(":", 1) for pair in output.split())
+
+
+def test_a_container_of_each_image_sees_its_own_mark_and_of_no_other(api: Any, assets: Assets, tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "marks", run_id="0" * 32)
+    assert [check.code for check in mark_checks(api, journal, assets.images)] == [
+        *["image.mark_found"] * 3, "engine.lists_processes",
+    ]  # fmt: skip
+    swapped = replace(assets.images, agent=replace(assets.images.agent, id=assets.images.verifier.id))
+    assert [check.code for check in mark_checks(api, journal, swapped) if check.refuses] == ["image.mark_differs"]
+    assert still_present(api, journal) == []

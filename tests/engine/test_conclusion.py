@@ -1,6 +1,7 @@
 """Every run ends in one order, whatever fails on the way: stop, keep, ingest, remove, judge, say (design 3.10)."""
 
 import errno
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,22 +11,26 @@ import pytest
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
+from evidence.models import Artifact
 from evidence.register import judging
+from evidence.suite.provenance import provenance_document
+from evidence.suite.run_facts import read_run
 from runs.containers import CleanupReport, EngineError
 from runs.engine.ending import conclusion
 from runs.engine.ending.cleanup import CleanupResult, Closed, close
 from runs.engine.ending.conclusion import Secrets, conclude
+from runs.engine.ending.recovery import retry_cleanup
 from runs.engine.host.folder import RunFolder
 from runs.engine.trials.processes import launch
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Verdict
 from runs.ownership import Journal
-from runs.services import lifecycle
+from runs.services import lifecycle, lost_hosts
 from runs.services.runlog import read_log
 from runs.services.transitions import ResourceState
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
-from tests.runs.rows import Process, run_row
+from tests.runs.rows import Process, person, run_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,7 +50,7 @@ class Gateway:
     def __init__(self, steps: list[str], fails: Exception | None = None) -> None:
         self.steps, self.fails = steps, fails
 
-    def close(self, _: Any) -> Any:
+    def close(self, *_: Any) -> Any:
         self.steps.append("close the gateway")
         if self.fails:
             raise self.fails
@@ -61,7 +66,7 @@ class Ending:
         self.closed, self.cleaned = Closed(), True
         self._stand_in("close", "fence and stop", lambda *_: self.closed)
         self._stand_in("connect_same", "connect", lambda *_: Engine())
-        self._stand_in("salvage", "salvage", lambda *_: [])
+        self._stand_in("keep_interrupted_logs", "keep logs", lambda *_: [])
         self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
         self._stand_in("ingest", "ingest", judging.ingest)
         self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
@@ -119,7 +124,7 @@ def again(run: Run) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-ORDER = ["fence and stop", "connect", "salvage", "close the gateway", "ingest", "remove", "publish", "finish"]
+ORDER = ["fence and stop", "connect", "keep logs", "close the gateway", "ingest", "remove", "publish", "finish"]
 
 
 def test_the_end_has_one_order(ending: Ending, tmp_path: Path) -> None:
@@ -141,8 +146,8 @@ def test_whoever_sees_the_end_finds_it_in_the_log(ending: Ending, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "step", "skipped"),
     [
-        pytest.param("connect_same", "connect", {"salvage", "close the gateway"}, id="no engine"),
-        pytest.param("salvage", "salvage", {"close the gateway"}, id="no salvage"),
+        pytest.param("connect_same", "connect", {"keep logs", "close the gateway"}, id="no engine"),
+        pytest.param("keep_interrupted_logs", "keep logs", {"close the gateway"}, id="no logs"),
     ],
 )
 def test_what_cannot_be_kept_stops_no_removal(
@@ -227,6 +232,56 @@ def test_a_lost_runs_evidence_is_scrubbed_of_the_credential_that_its_endpoint_na
     assert "sentinel" not in log.read_text()
 
 
+@pytest.mark.parametrize("named", ["env", "file"])
+def test_what_a_lost_runs_evidence_cannot_be_scrubbed_of_is_said(ending: Ending, tmp_path: Path, named: str) -> None:
+    case = passing_run()
+    name = "BENCHSITE_TEST_NOWHERE" if named == "env" else str(tmp_path / "gone")
+    case.spec["endpoint"]["credential"] = {"kind": named, "name": name}
+    run = active(case, tmp_path)
+    conclude(run.key, interrupted=True)
+    facts = RunFolder.of(settings.DATA, run.key).read_facts()
+    tokens, credential = facts["unscrubbed"]
+    assert "tokens" in tokens and "credential.missing" in credential
+    said = [line for line in ending.said_at_the_end if tokens in line and credential in line]
+    assert len(said) == 1
+    assert provenance_document(read_run(RunFolder.of(settings.DATA, run.key).path), {})["observed"]["unscrubbed"] == [
+        tokens, credential,
+    ]  # fmt: skip
+
+
+def test_of_a_run_that_ended_by_itself_everything_was_known(ending: Ending, tmp_path: Path) -> None:
+    run = active(passing_run(), tmp_path)
+    conclude(run.key, secrets=Secrets(), gateway=Gateway(ending.steps))
+    assert "unscrubbed" not in RunFolder.of(settings.DATA, run.key).read_facts()
+    assert not any("could not be searched" in line for line in ending.said_at_the_end)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_returns_after_its_host_was_lost_is_scrubbed_of_what_is_known_again(
+    ending: Ending, tmp_path: Path, known: bool
+) -> None:
+    """Its run ended meanwhile, so only the cleanup that is tried again finds its evidence."""
+    key = tmp_path / "key"
+    if known:
+        key.write_text("sk-sentinel-of-a-lost-host\n")
+    case = passing_run()
+    case.spec["endpoint"]["credential"] = {"kind": "file", "name": str(key)}
+    run = active(case, tmp_path)
+    log = settings.DATA / "runs" / run.key / "trials" / "1" / "harbor.log"
+    log.write_text("said sk-sentinel-of-a-lost-host")
+    lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
+    for _ in range(2):
+        ending.cleaned = False
+        assert retry_cleanup(run.key) is Cleanup.FAILED
+    stored = Artifact.objects.get(run=run, path="trials/1/harbor.log")
+    assert ("sentinel" in log.read_text()) is not known
+    assert (stored.state, stored.sha256) == ("ok", hashlib.sha256(log.read_bytes()).hexdigest())
+    unscrubbed = RunFolder.of(settings.DATA, run.key).read_facts()["unscrubbed"]
+    said = [line.text for line in read_log(again(run)).lines if "could not be searched" in line.text]
+    assert len(said) == 1 and all(text in said[0] for text in unscrubbed)
+    assert any("credential.missing" in text for text in unscrubbed) is not known
+
+
 def test_fs07_a_fence_that_cannot_be_written_leaves_no_process_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +325,7 @@ def test_without_a_database_what_runs_is_stopped_all_the_same(ending: Ending, tm
     with pytest.MonkeyPatch.context() as patch, pytest.raises(type(error)):
         patch.setattr(conclusion.lifecycle, "enter_stage", failing)
         conclude(run.key, gateway=Gateway(ending.steps))
-    assert ending.steps == ["fence and stop", "connect", "salvage", "close the gateway"] and not again(run).terminal
+    assert ending.steps == ["fence and stop", "connect", "keep logs", "close the gateway"] and not again(run).terminal
     conclude(run.key, interrupted=True)
     assert (again(run).state, again(run).verdict) == (RunState.INTERRUPTED, Verdict.ERROR)
 

@@ -31,6 +31,7 @@ class World:
         self.path = path
         self.report: dict[str, Any] = dict(REPORT)
         self.harness: list[Problem] = []
+        self.marks: list[Check] = []
         self.assets: AssetError | None = None
         self.journal: Exception | None = None
         self.engine: EngineError | None = None
@@ -42,6 +43,7 @@ class World:
         monkeypatch.setattr(run_preflight, "verify_harness", lambda _: self.harness)
         monkeypatch.setattr(run_preflight, "verify_images", lambda *_: [])
         monkeypatch.setattr(run_preflight, "free_subnets", self._subnets)
+        monkeypatch.setattr(module, "mark_checks", lambda *_: self.marks)
 
     def _load(self, _: Path) -> Any:
         if self.assets:
@@ -93,6 +95,11 @@ def test_on_a_host_that_is_ready_every_check_is_made_and_holds(world: World) -> 
 def test_other_locks_in_the_rows_than_in_the_assets_block(world: World, lock: str, images: dict[str, str]) -> None:
     world.expected = Expected(capability_digest(REPORT), lock, images)
     assert world.failed() == {"locks recorded": "worker.locks_differ"}
+
+
+def test_what_the_containers_see_is_said(world: World) -> None:
+    world.marks = [Check("process list", False, "engine.no_ps", "No ps.", "Install it.")]
+    assert world.failed() == {"process list": "engine.no_ps"}
 
 
 def test_another_report_than_the_stored_one_blocks_with_its_remedy(world: World) -> None:

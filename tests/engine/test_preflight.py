@@ -26,6 +26,7 @@ class World:
         self.report: dict[str, Any] = dict(REPORT)
         self.harness: list[Problem] = []
         self.images: list[Problem] = []
+        self.marks: list[Check] = []
         self.free = DISK_NEEDED_BYTES
         self.path = path
         self.spec: dict[str, Any] = {
@@ -41,6 +42,8 @@ class World:
         monkeypatch.setattr(module, "verify_images", lambda *_: self.images)
         monkeypatch.setattr(module, "free_bytes", lambda _: self.free)
         monkeypatch.setattr(module, "capability_report", lambda **_: self.report)
+        monkeypatch.setattr(module, "connect", lambda _: SimpleNamespace(close=lambda: None))
+        monkeypatch.setattr(module, "mark_checks", lambda *_: self.marks)
 
     def check(self) -> list[Check]:
         locked = [SimpleNamespace(role=role, id=image, recipe_sha256="3" * 64) for role, image in IMAGES.items()]
@@ -85,6 +88,13 @@ def test_on_a_worker_that_is_as_previewed_everything_holds(world: World) -> None
     assert all(check.passed for check in checks)
     names = {"harness", "interpreter", "images", "folder", "disk", "subnets", "engine", "platform", "limit memory"}
     assert {*names, "worker cpus", "worker memory", "worker"} <= {check.name for check in checks}
+
+
+def test_a_container_that_does_not_see_its_images_files_ends_the_run(world: World) -> None:
+    world.marks = [Check("agent image's files", False, "image.mark_missing", "Not its own.", "Restart the engine.")]
+    failed = refusal(world)
+    assert (failed.code, failed.failure_class) == ("image.mark_missing", "worker_runtime")
+    assert "Restart" in failed.sentence
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.documents.ledger import LedgerReport, read_ledger
-from runs.engine.network.tokens import derive_token
+from runs.engine.network.gateway import trial_token
 from tests.gateway.bodies import ALIAS, MAX_TOKENS, completion, encoded
 
 PROGRAM = Path(__file__).parents[2] / "runs" / "images" / "gateway"
@@ -146,7 +146,7 @@ class GatewayProcess:
         headers: dict[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """One request as trial `trial`; a header given as "" is left out."""
-        own = {"Authorization": f"Bearer {derive_token(RUN_KEY, trial)}", "Content-Type": "application/json"}
+        own = {"Authorization": f"Bearer {trial_token(RUN_KEY, trial)}", "Content-Type": "application/json"}
         sent = {name: value for name, value in {**own, **(headers or {})}.items() if value}
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
@@ -198,6 +198,6 @@ def error_code(answer: tuple[int, bytes]) -> tuple[int, str]:
 
 def head(trial: int = 1, extra: str = "", target: str = "POST /v1/chat/completions HTTP/1.1") -> bytes:
     """A request head without the blank line's second half: add framing headers in `extra`."""
-    token = derive_token(RUN_KEY, trial)
+    token = trial_token(RUN_KEY, trial)
     lines = f"{target}\r\nHost: g\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
     return f"{lines}{extra}\r\n".encode("latin-1")

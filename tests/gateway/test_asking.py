@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs.engine.network.tokens import derive_token
+from runs.engine.network.gateway import trial_token
 from tests.gateway.bodies import ALIAS, completion, encoded, request
 from tests.gateway.process import (
     CREDENTIAL,
@@ -91,10 +91,10 @@ def test_without_a_credential_no_authorization_is_sent(endpoint: RawEndpoint) ->
     [
         "",
         "Bearer wrong",
-        f"Bearer {derive_token(RUN_KEY, 4)}",
-        f"Bearer {derive_token(bytes(32), 1)}",
-        f"bearer {derive_token(RUN_KEY, 1)}",
-        f"Bearer {derive_token(RUN_KEY, 1)} ",
+        f"Bearer {trial_token(RUN_KEY, 4)}",
+        f"Bearer {trial_token(bytes(32), 1)}",
+        f"bearer {trial_token(RUN_KEY, 1)}",
+        f"Bearer {trial_token(RUN_KEY, 1)} ",
         f"Bearer {CREDENTIAL}",
     ],
     ids=["none", "wrong", "trial-beyond-the-run", "another-run", "case", "space-is-stripped", "credential"],
@@ -111,7 +111,7 @@ def test_nobody_without_a_token_of_this_run_may_ask(
 
 
 def test_two_authorization_headers_are_no_token(gateway: GatewayProcess) -> None:
-    second = f"Authorization: Bearer {derive_token(RUN_KEY, 2)}\r\n"
+    second = f"Authorization: Bearer {trial_token(RUN_KEY, 2)}\r\n"
     assert b" 401 " in gateway.raw(head(1, second + LENGTH) + BODY)
 
 
@@ -290,5 +290,5 @@ def test_the_credential_and_the_run_key_are_in_no_output(gateway: GatewayProcess
     gateway.ask()
     gateway.ask(headers={"Authorization": f"Bearer {CREDENTIAL}"})
     gateway.stop()
-    for secret in (CREDENTIAL, RUN_KEY.hex(), derive_token(RUN_KEY, 1)):
+    for secret in (CREDENTIAL, RUN_KEY.hex(), trial_token(RUN_KEY, 1)):
         assert secret.encode() not in gateway.output + gateway.errors

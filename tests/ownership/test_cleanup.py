@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.containers import Engine, EngineError, create_owned, reconcile
+from runs.containers import Deadline, Engine, EngineError, create_owned
 from runs.engine.ending.cleanup import CleanupResult, clean_up, close, remove_all
 from runs.engine.ending.work_deletion import MAX_DEPTH, WorkRefused, delete_work
 from runs.engine.trials.processes import Launched, Stopped, launch
@@ -55,8 +55,8 @@ def harness(journal: Journal, tmp_path: Path) -> Iterator[Callable[[str], Launch
         child.process.wait()
 
 
-def connected(engine: FakeEngine) -> Callable[[], Engine]:
-    return lambda: engine
+def connected(engine: FakeEngine) -> Callable[[Deadline], Engine]:
+    return lambda _: engine
 
 
 def run(engine: FakeEngine, journal: Journal, data: Path | None = None) -> CleanupResult:
@@ -81,7 +81,7 @@ class TestCleanUp:
         create_owned(engine, journal, {}, agent_request())
         run(engine, journal)
 
-        def no_engine() -> Engine:
+        def no_engine(_: Deadline) -> Engine:
             raise EngineError("engine_unreachable", "", "")
 
         assert clean_up(no_engine, journal, reason="again").state == "clean"
@@ -114,7 +114,7 @@ class TestCleanUp:
     def test_an_engine_that_cannot_be_reached_is_a_failed_cleanup(self, engine: FakeEngine, journal: Journal) -> None:
         create_owned(engine, journal, {}, agent_request())
 
-        def refused() -> Engine:
+        def refused(_: Deadline) -> Engine:
             raise EngineError("engine_unreachable", "", "")
 
         result = clean_up(refused, journal, reason="cancelled")
@@ -157,8 +157,8 @@ class TestCleanUp:
     def test_unknown_is_not_clean(self, engine: FakeEngine, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
         create_owned(engine, journal, {}, agent_request())
         engine.script("inspect", *[Fault.ERROR] * 10_000)
-        virtual = partial(reconcile, monotonic=engine.monotonic, sleep=engine.sleep)
-        monkeypatch.setattr("runs.engine.ending.cleanup.reconcile", virtual)
+        virtual = partial(Deadline, monotonic=engine.monotonic, sleep=engine.sleep)
+        monkeypatch.setattr("runs.engine.ending.cleanup.Deadline", virtual)
         assert run(engine, journal).state == "failed"
 
 

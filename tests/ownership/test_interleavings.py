@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from runs.containers import (
+    Deadline,
     EngineError,
     OwnedContainer,
     create_owned,
@@ -181,15 +182,16 @@ class CancelAgainstCreate(RuleBasedStateMachine):
         self.engine.script("inspect", *inspects)
         self.engine.script("remove", *removes)
         self.engine.script("list", *lists)
-        report = reconcile(
-            self.engine, self.worker, bound_s=20, monotonic=self.engine.monotonic, sleep=self.engine.sleep
-        )
+        report = reconcile(self.engine, self.worker, deadline=self._deadline(20))
         self.engine.heal()
         assert not report.problems
         for resource in report.removed:
             assert resource.id not in self.engine.resources
         for resource in report.resources:
             assert resource.outcome in Outcome
+
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, monotonic=self.engine.monotonic, sleep=self.engine.sleep)
 
     @invariant()
     def strangers_are_untouched(self) -> None:
@@ -219,7 +221,7 @@ class CancelAgainstCreate(RuleBasedStateMachine):
         self.engine.heal()
         self.worker.fence("interrupted")
         for _ in range(3):
-            report = reconcile(self.engine, self.worker, monotonic=self.engine.monotonic, sleep=self.engine.sleep)
+            report = reconcile(self.engine, self.worker, deadline=self._deadline(60))
             assert report.clean
             self.engine.sleep(30)
         assert set(self.engine.resources) == self.strangers

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from runs.containers import (
+    Deadline,
     EngineError,
     OwnedContainer,
     address_in,
@@ -237,7 +238,7 @@ class TestRemoval:
         next(stream)
         hurried = connect()
         hurried.timeout = 1
-        report = reconcile(hurried, owned_journal, bound_s=2)
+        report = reconcile(hurried, owned_journal, deadline=Deadline(2))
         assert [r.outcome for r in report.resources] == [Outcome.UNKNOWN]
         stream.close()
         reader.close()

@@ -9,6 +9,7 @@ import pytest
 
 from runs.containers import (
     CleanupReport,
+    Deadline,
     EngineError,
     OwnedContainer,
     create_owned,
@@ -30,7 +31,7 @@ def made(engine: FakeEngine, journal: Journal) -> OwnedContainer:
 
 
 def settle(engine: FakeEngine, journal: Journal) -> CleanupReport:
-    return reconcile(engine, journal, monotonic=engine.monotonic, sleep=engine.sleep)
+    return reconcile(engine, journal, deadline=Deadline(monotonic=engine.monotonic, sleep=engine.sleep))
 
 
 def only(report: CleanupReport) -> tuple[Outcome, str | None]:

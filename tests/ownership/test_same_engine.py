@@ -42,12 +42,13 @@ def test_a_run_is_not_clean_on_another_engine_and_is_on_its_own(
     journal = Journal.create(tmp_path / "run", run_id="r1")
     remember_engine(journal.directory, engine)
     owned = create_owned(engine, journal, {"trial": 1}, agent_request())
-    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: other)
-    moved = clean_up(lambda: connect_same(journal.directory, 5), journal, reason="ended")
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda *_: other)
+    moved = clean_up(lambda deadline: connect_same(journal.directory, 5, deadline), journal, reason="ended")
     assert (moved.state, moved.problems) == ("failed", ("engine_changed",))
     assert owned.id in engine.resources and not journal.read().resource(owned.intent.nonce).settled
-    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: engine)
-    assert clean_up(lambda: connect_same(journal.directory, 5), journal, reason="ended").state == "clean"
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda *_: engine)
+    again = clean_up(lambda deadline: connect_same(journal.directory, 5, deadline), journal, reason="ended")
+    assert again.state == "clean"
     assert engine.resources == {}
 
 
@@ -57,16 +58,16 @@ def test_a_probe_that_was_left_on_another_engine_is_not_forgotten(
     left = Journal.create(tmp_path / "w1", run_id="maintenance-w1")
     remember_engine(left.directory, engine)
     create_owned(engine, left, {}, agent_request(role=Role.PROBE))
-    assert tidy(tmp_path, lambda: other) == ["w1: engine_changed"]
-    with maintenance(tmp_path / "w1", "w1", lambda: other) as journal:
+    assert tidy(tmp_path, lambda _: other) == ["w1: engine_changed"]
+    with maintenance(tmp_path / "w1", "w1", lambda _: other) as journal:
         assert [r.stage for r in journal.read().resources] == [ResourceStage.CREATED]
-    assert tidy(tmp_path, lambda: engine) == [] and engine.resources == {}
+    assert tidy(tmp_path, lambda _: engine) == [] and engine.resources == {}
 
 
 def test_a_maintenance_journal_without_leftovers_may_change_its_engine(
     engine: FakeEngine, other: FakeEngine, tmp_path: Path
 ) -> None:
     for one in (engine, other):
-        with maintenance(tmp_path / "w1", "w1", lambda one=one: one) as journal:
+        with maintenance(tmp_path / "w1", "w1", lambda _, one=one: one) as journal:
             create_owned(one, journal, {}, agent_request(role=Role.PROBE))
         assert one.resources == {}

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from evidence.register import retention
 from runs.containers import EngineError
-from runs.engine.ending import remains
+from runs.engine.ending import leftovers
+from runs.engine.ending.leftovers import require_nothing_left
 from runs.engine.ending.recovery import recover, retry_cleanup
-from runs.engine.ending.remains import look_for_remains
 from runs.engine.host.same_engine import remember_engine
 from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Worker
 from runs.outcomes.buckets import Verdict
@@ -58,8 +58,8 @@ class Answering:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Answering:
     api = Answering()
-    monkeypatch.setattr(remains, "connect", lambda timeout_s: api)
-    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda timeout_s: api)
+    monkeypatch.setattr(leftovers, "connect", lambda *_: api)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda *_: api)
     return api
 
 
@@ -182,13 +182,13 @@ class TestWhere:
 
     def test_on_the_host_a_lost_journal_may_be_declared_when_nothing_is_found(self, engine: Answering) -> None:
         run = failed(resource="a" * 64)
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
         assert again(run).cleanup == "declared"
 
     def test_a_corrupt_journal_too(self, engine: Answering) -> None:
         run = failed()
         journal_of(run).path.write_text("{")
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
         assert again(run).cleanup == "declared"
 
     def test_what_is_found_by_its_label_refuses_it(self, engine: Answering) -> None:
@@ -203,14 +203,14 @@ class TestWhere:
     def test_what_belongs_to_another_run_does_not(self, engine: Answering) -> None:
         run = failed(resource="a" * 64)
         engine.found["b" * 64] = "0" * 32
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
         assert again(run).cleanup == "declared"
 
     def test_an_engine_that_does_not_answer_refuses_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def silent(timeout_s: int) -> None:
+        def silent(*_: object) -> None:
             raise EngineError("engine_unreachable", "It cannot be reached.", "")
 
-        monkeypatch.setattr(remains, "connect", silent)
+        monkeypatch.setattr(leftovers, "connect", silent)
         assert refusal_of(failed(resource="a" * 64)) == "cleanup.cannot_look"
 
     def test_a_cleanup_that_came_out_clean_needs_no_declaration(self, engine: Answering) -> None:
@@ -221,34 +221,34 @@ class TestWhere:
     def test_a_whole_journal_that_names_something_here_refuses_it(self, engine: Answering, monkeypatch: Any) -> None:
         run = failed()
         unsettled(run, engine, Outcome.UNKNOWN)
-        monkeypatch.setattr(remains, "retry_cleanup", lambda key: Cleanup.FAILED)
+        monkeypatch.setattr(leftovers, "retry_cleanup", lambda key: Cleanup.FAILED)
         assert refusal_of(run) == "cleanup.recoverable"
 
     def test_what_has_other_labels_than_the_journals_does_not(self, engine: Answering, monkeypatch: Any) -> None:
         run = failed()
         unsettled(run, engine, Outcome.FOREIGN)
-        monkeypatch.setattr(remains, "retry_cleanup", lambda key: Cleanup.FAILED)
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        monkeypatch.setattr(leftovers, "retry_cleanup", lambda key: Cleanup.FAILED)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
         assert again(run).cleanup == "declared"
 
     def test_on_an_engine_that_was_set_up_anew_it_may_be_declared(self, engine: Answering) -> None:
         run = failed()
         unsettled(run, engine)
         engine.identity = "two"
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
         assert again(run).cleanup == "declared"
 
     def test_a_process_that_lives_refuses_it(self, engine: Answering, monkeypatch: Any) -> None:
         run = failed()
         identity = unsettled(run, engine)
         engine.identity = "two"
-        monkeypatch.setattr(remains, "group_members", lambda found: [1] if found == identity else [])
+        monkeypatch.setattr(leftovers, "group_members", lambda found: [1] if found == identity else [])
         assert refusal_of(run) == "cleanup.recoverable"
 
 
 def refusal_of(run: Run, *, cleanup: str = "failed") -> str:
     with pytest.raises(NotDeclarable) as refused:
-        declare_resolved(user=ada(), run=run, reason=WHY, look=look_for_remains)
+        declare_resolved(user=ada(), run=run, reason=WHY, look=require_nothing_left)
     assert again(run).cleanup == cleanup and not AuditEntry.objects.filter(kind="cleanup_declared").exists()
     return refused.value.code
 

@@ -1,4 +1,4 @@
-"""What does a run need on this worker beside the code? The harness environment and the images."""
+"""What a run needs on this worker beside the code: the harness environment and the images."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where does an image's root come from? debootstrap, with every package checked against the recipe's lock."""
+"""An image's Debian packages: debootstrap, with every package checked against the recipe's lock."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What can be wrong with an asset? One error to raise, one finding to report."""
+"""The error of an asset that cannot be used, and the finding of a verification."""
 
 from dataclasses import dataclass
 
@@ -38,8 +38,10 @@ BLOCKING = frozenset(
         "assets.tool_missing",
         "assets.busy",
         "assets.disk_full",
+        "engine.no_ps",
         "harness.python_too_old",
         "image.engine_unreachable",
+        "image.mark_missing",
         "image.needs_root",
         "image.no_package_lock",
     }

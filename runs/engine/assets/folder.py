@@ -1,4 +1,4 @@
-"""Where does each asset live? One folder, owned by the worker's account."""
+"""The paths of the assets folder, which the worker's account owns."""
 
 from dataclasses import dataclass
 from pathlib import Path

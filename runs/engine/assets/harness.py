@@ -1,4 +1,4 @@
-"""How is the isolated Harbor environment made? From locked wheels and our adapter; compiled, hashed, locked."""
+"""The isolated Harbor environment: made from locked wheels and our adapter; compiled, hashed, locked."""
 
 import hashlib
 import os

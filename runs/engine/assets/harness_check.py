@@ -1,4 +1,4 @@
-"""Is the harness environment still exactly what was locked? Read byte by byte at every use (design 6)."""
+"""The comparison of the harness environment with its lock, byte by byte at every use."""
 
 from pathlib import Path, PurePosixPath
 

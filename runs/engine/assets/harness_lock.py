@@ -1,4 +1,4 @@
-"""What exactly is the harness? The harness lock as a document (design 6)."""
+"""The harness lock as a document."""
 
 import json
 import os

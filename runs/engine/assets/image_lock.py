@@ -1,4 +1,4 @@
-"""Which images does this worker run? The image lock, and how it is checked against the engine (design 6)."""
+"""The image lock of this worker, and its check against the engine."""
 
 import hashlib
 import json

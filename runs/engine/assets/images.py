@@ -1,4 +1,4 @@
-"""How do the images get onto this worker? Built from their recipes when the lock or the engine lacks them."""
+"""The images of this worker, built from their recipes when the lock or the engine lacks them."""
 
 import shutil
 from pathlib import Path

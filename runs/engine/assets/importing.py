@@ -1,4 +1,4 @@
-"""How is an image handed to the engine, so that no kill leaves one behind that nobody knows?
+"""The import of an image into the engine, so that no kill leaves one behind that nobody knows.
 
 Our images have no names. A note in the assets folder says, before the engine is asked, which label the image will
 carry and which image it replaces; it goes once the image is locked and the other removed.
@@ -154,6 +154,6 @@ def engine(timeout_s: int = 60) -> Any:
     except EngineError as error:
         raise AssetError(
             "image.engine_unreachable",
-            "The container engine cannot be reached. Start Docker, let this account use it, and run prepare again.",
+            f"{error.sentence} Start Docker, let this account use it, and run prepare again.",
             error.detail,
         ) from error

@@ -1,4 +1,4 @@
-"""Which Python runs the harness? The first that Harbor can use, with its exact identity."""
+"""The Python that runs the harness: the first that Harbor can use, with its exact identity."""
 
 import hashlib
 import json

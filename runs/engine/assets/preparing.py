@@ -1,4 +1,4 @@
-"""In what order are assets prepared? See what is missing, name it or fetch it, build, and verify."""
+"""The steps of prepare: see what is missing, name it or fetch it, build, and verify."""
 
 import fcntl
 import os
@@ -23,8 +23,8 @@ from runs.engine.assets.harness_check import outdated, verify_tree
 from runs.engine.assets.images import missing_inputs, prepare_images, stale_images
 from runs.engine.assets.importing import forget_unfinished
 from runs.engine.assets.interpreters import Interpreter
-from runs.engine.assets.pip import own_pip
 from runs.engine.assets.steps import Report, disk_full
+from runs.engine.assets.wheels import own_pip
 
 HarnessState = Literal["ready", "adapter", "absent"]
 

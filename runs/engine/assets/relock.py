@@ -1,4 +1,4 @@
-"""`python -m runs.engine.assets.relock ROLE…`: what do a recipe's packages resolve to today, for review?"""
+"""`python -m runs.engine.assets.relock ROLE…` writes what a recipe's packages resolve to today, for review."""
 
 import sys
 import tempfile

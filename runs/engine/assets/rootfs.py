@@ -1,4 +1,4 @@
-"""How does a recipe become a root folder? Unpack, install offline, check that only locked things are there."""
+"""The root folder of an image: unpacked, installed offline, checked for anything that is not locked."""
 
 import hashlib
 import shutil
@@ -56,6 +56,7 @@ def _stage(recipe: Recipe, folder: AssetFolder, root: Path) -> list[Wheel]:
     shutil.copytree(recipe.folder.parent / BASE, root / "recipe" / BASE, ignore=ignored)
     if recipe.role != "agent":
         shutil.copy2(_holder(folder), root / "recipe" / "holder")
+    (root / "recipe" / "mark").write_text(recipe.mark)
     (root / "wheels").mkdir()
     wheels = _wheels(recipe, folder)
     for wheel in wheels:

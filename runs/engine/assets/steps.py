@@ -1,4 +1,4 @@
-"""How is a program run while an asset is built? As an argument list, bounded in time, its output kept."""
+"""Programs that build an asset: run as argument lists, bounded in time, their output kept."""
 
 import errno
 import os

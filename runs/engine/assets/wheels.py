@@ -1,4 +1,4 @@
-"""Which wheels does a requirements file lock, and are these exactly they? pip downloads, we check again."""
+"""The wheels that a requirements file locks: pip downloads them, and each is checked again."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runs.engine.assets.errors import AssetError
+from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.steps import run
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
@@ -136,3 +137,20 @@ def _changed(wheel: Wheel) -> AssetError:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def own_pip(interpreter: Path, folder: AssetFolder) -> Path:
+    """The Python of a virtual environment that has pip. Raises AssetError `assets.no_pip`."""
+    python = folder.pip / "bin" / "python"
+    if python.exists():
+        return python
+    partial = folder.pip.with_name("partial-pip")
+    shutil.rmtree(partial, ignore_errors=True)
+    run(
+        [interpreter, "-I", "-m", "venv", partial],
+        code="assets.no_pip",
+        sentence="A virtual environment with pip could not be made. Install the interpreter's venv package "
+        "(python3-venv on Debian).",
+    )
+    partial.rename(folder.pip)
+    return python

@@ -1,1 +1,1 @@
-"""How runs end: salvage, ingest, removal, verdict; and recovery of what a crash left."""
+"""The end of runs: kept logs, ingest, removal, verdict; and recovery of what a crash left."""

@@ -1,4 +1,4 @@
-"""How does a run end with nothing left behind? Fence, stop, reconcile, verify, report (design 3.10, 4)."""
+"""The cleanup of a run: fence, stop its processes, remove what it owns, verify, report."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from runs.containers import CleanupReport, Engine, EngineError, reconcile, still_present
+from runs.containers import CleanupReport, Deadline, Engine, EngineError, reconcile, still_present
 from runs.engine.ending.work_deletion import WorkRefused, delete_work
 from runs.engine.trials.processes import StopReport, stop_group
 from runs.ownership import LOCK_NAME, Journal, JournalBusy, JournalError
@@ -52,7 +52,7 @@ class CleanupResult:
 
 
 def clean_up(
-    connect: Callable[[], Engine], journal: Journal, *, reason: str, data: Path | None = None
+    connect: Callable[[Deadline], Engine], journal: Journal, *, reason: str, data: Path | None = None
 ) -> CleanupResult:
     """Close the run and remove all that it owns; repeating it is harmless and runs nothing again.
 
@@ -90,9 +90,12 @@ def close(journal: Journal, reason: str) -> Closed:
 
 
 def remove_all(
-    connect: Callable[[], Engine], journal: Journal, *, closed: Closed, data: Path | None = None
+    connect: Callable[[Deadline], Engine], journal: Journal, *, closed: Closed, data: Path | None = None
 ) -> CleanupResult:
-    """Remove what a closed run owns, verify that it is gone, and delete its `work/`."""
+    """Remove what a closed run owns, verify that it is gone, and delete its `work/`.
+
+    One deadline bounds every call of the engine, connecting and looking included; `connect` gets it.
+    """
     report, problems = _remove_resources(connect, journal)
     # A process that still runs may still write there.
     if data is not None and closed.clean:
@@ -105,14 +108,15 @@ def _stop_processes(journal: Journal) -> tuple[StopReport, ...]:
     return tuple(stop_group(process.identity, owner=document.owner) for process in document.processes)
 
 
-def _remove_resources(connect: Callable[[], Engine], journal: Journal) -> tuple[CleanupReport, tuple[str, ...]]:
+def _remove_resources(connect: Callable[[Deadline], Engine], journal: Journal) -> tuple[CleanupReport, tuple[str, ...]]:
     report = CleanupReport(())
     try:
         # Without anything unsettled no engine is needed, so that a finished run recovers without one.
         if not all(resource.settled for resource in journal.read().resources):
-            api = connect()
-            report = reconcile(api, journal)
-            if report.clean and still_present(api, journal):
+            deadline = Deadline()
+            api = connect(deadline)
+            report = reconcile(api, journal, deadline=deadline)
+            if report.clean and still_present(api, journal, deadline):
                 return report, ("still_present",)
     except (JournalError, EngineError) as error:
         return report, (error.code,)

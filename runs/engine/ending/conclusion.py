@@ -1,11 +1,12 @@
-"""How does every run end? Always in one order: fence, stop, salvage, ledger, ingest, remove, verify, classify,
-final state (design 3.10).
+"""The end of every run, always in one order: fence, stop, keep logs and ledger, ingest, remove, verify, classify,
+final state.
 
 The same function ends a run that went well, that failed, that was cancelled, and one whose worker was lost: it
 needs nothing but the run's directory and its row. Evidence is kept before anything is removed.
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,22 +18,25 @@ from benchsite.lib import logs
 from benchsite.lib.canonical import load_object
 from benchsite.lib.database_retry import retry_database
 from benchsite.lib.problems import DocumentError
-from runs.containers import EngineError, engine_call
+from runs.containers import Deadline, EngineError, engine_call
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
+from runs.engine.ending.interrupted_logs import keep_interrupted_logs
 from runs.engine.ending.judge import Judged, the_judge
 from runs.engine.ending.owned_resources import resource_states
-from runs.engine.ending.salvage import salvage
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import FactsDamaged, RunFolder, now
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
-from runs.models import Cleanup, Run, RunState, Stage
+from runs.models import Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalError
 from runs.services import lifecycle, runlog
 from runs.services.lifecycle import Failure
 
 log = logging.getLogger(__name__)
+
+# For keeping logs and ledger; the removal has a deadline of its own.
+KEEPING_S = 30.0
 
 _FOLDER_LOST = (
     "The run's folder or its journal is gone, and with it the record of what the run owns, so nothing was removed. "
@@ -42,9 +46,13 @@ _FOLDER_LOST = (
 
 @dataclass
 class Secrets:
-    """The secrets that a run knew, for scrubbing; and why it failed, when not even its folder could say so."""
+    """The secrets that a run knew, for scrubbing; and why it failed, when not even its folder could say so.
+
+    ``unresolved`` names those of a lost run that are not known any more, in words.
+    """
 
     values: list[str] = field(default_factory=list, repr=False)
+    unresolved: list[str] = field(default_factory=list)
     failure: dict[str, Any] | None = None
 
     def add(self, *values: str | None) -> None:
@@ -66,7 +74,7 @@ def conclude(
     Safe to repeat after a crash at any point: what was done before is found done. Raises nothing of the
     engine's or the journal's; those become a failed cleanup.
     """
-    secrets = secrets or _secrets_of_a_lost_run(run_id)
+    secrets = secrets or secrets_of_a_lost_run(run_id)
     folder = RunFolder.of(settings.DATA, run_id)
     journal = Journal(folder.path)
     try:
@@ -74,13 +82,13 @@ def conclude(
     except DatabaseFailed:
         # Nobody supervises it any more, so nothing goes on; once there is a database again, recovery concludes it.
         close(journal, "no database")
-        _keep_what_runs_still_hold(folder, journal, gateway)
+        _keep_logs_and_ledger(folder, journal, gateway)
         raise
     if not (folder.path / "journal.json").exists() or (not folder.facts.exists() and _recorded_nothing(journal)):
         _finish_without_folder(run_id, secrets.failure, interrupted=interrupted)
         return
     closed = close(journal, "interrupted" if interrupted else "ended")
-    gateway_end = _keep_what_runs_still_hold(folder, journal, gateway)
+    gateway_end = _keep_logs_and_ledger(folder, journal, gateway)
     run = retry_database(Run.objects.filter(pk=run_id).get)
     if run.terminal:
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
@@ -89,6 +97,7 @@ def conclude(
     judge = the_judge()
     try:
         _close_facts(run_id, folder, interrupted=interrupted, gateway_end=gateway_end)
+        note_unresolved(run_id, folder, secrets)
         judge.keep(run, folder.path, secrets=secrets.values)
     except Exception:
         # Recovery tries again from the folder, which has everything; what is owned does not wait for that.
@@ -100,16 +109,33 @@ def conclude(
     _finish(run, judged, cleanup, interrupted=interrupted)
 
 
-def _secrets_of_a_lost_run(run_id: str) -> Secrets:
+def secrets_of_a_lost_run(run_id: str) -> Secrets:
     """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
-    secrets = Secrets()
+    secrets = Secrets(unresolved=["the trials' tokens, which opened nothing but the run's own gateway"])
     try:
         stored = retry_database(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
         spec: dict[str, Any] = dict(load_object(stored.encode()))
         secrets.add(read_credential(spec["endpoint"]["credential"]))
     except (CredentialError, DocumentError, KeyError) as error:
         log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
+        code = error.code if isinstance(error, CredentialError) else "spec unreadable"
+        secrets.unresolved.append(f"the endpoint's credential ({code})")
     return secrets
+
+
+def note_unresolved(run_id: str, folder: RunFolder, secrets: Secrets) -> None:
+    """Say in the run's record, which is evidence itself, and in its log what its evidence cannot be scrubbed of.
+
+    Repeatable. Raises OSError.
+    """
+    if not secrets.unresolved:
+        return
+    with suppress(FileNotFoundError, FactsDamaged):
+        if folder.read_facts().get("unscrubbed") != secrets.unresolved:
+            folder.update_facts(unscrubbed=secrets.unresolved)
+    text = f"The evidence could not be searched for {' and '.join(secrets.unresolved)}: the worker was lost"
+    if not LogLine.objects.filter(run_id=run_id, text=text).exists():
+        runlog.append_log(run_id, [runlog.Line(source="engine", text=text)])
 
 
 def _recorded_nothing(journal: Journal) -> bool:
@@ -132,28 +158,29 @@ def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupRe
     return result
 
 
-def _keep_what_runs_still_hold(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
-    """What only running containers hold: an interrupted trial's logs and the end of the ledger.
+def _keep_logs_and_ledger(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
+    """Keep what only running containers hold: an interrupted trial's logs and the end of the ledger.
 
     Returns what the run's record says of the gateway's end. `closed` is false when the engine did not give them, and
     `died` is set when the gateway had ended before: then the ledger may lack its end and nobody tampered with it.
     """
     died = None
+    deadline = Deadline(KEEPING_S)
     try:
-        api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S)
-        salvage(api, journal, folder)
+        api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S, deadline)
+        keep_interrupted_logs(api, journal, folder, deadline)
         if gateway is not None:
-            end = gateway.close(api)
+            end = gateway.close(api, deadline)
             died = end.died
             if end.problem:
                 log.warning("the gateway did not end cleanly: %s", end.problem)
         elif (recorded := folder.read_facts().get("gateway")) is not None:
-            keep_ledger(api, recorded["container_id"], folder.ledger)
-        with engine_call("ping"):
+            keep_ledger(api, recorded["container_id"], folder.ledger, deadline)
+        with engine_call("ping", deadline):
             return {"closed": bool(api.ping()), "died": died}
     except (EngineError, JournalError, FactsDamaged, OSError) as error:
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
-        log.warning("not all of a run's last words could be kept: %s", error)
+        log.warning("not all logs of a run could be kept: %s", error)
         return {"closed": False, "died": died}
 
 
@@ -177,13 +204,15 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_e
 
 
 def _finish(run: Run, judged: Judged, cleanup: Cleanup, *, interrupted: bool) -> None:
+    lines = [f"Trial {number}: {code}" for number, code in enumerate(judged.codes, 1)]
+    lines.append(f"Verdict: {judged.verdict.label}; cleanup: {cleanup.label}")
     lifecycle.finish(
         run.key,
         state=_state(judged, interrupted=interrupted),
         verdict=judged.verdict,
         cleanup=cleanup,
         failure=judged.failure,
-        last_words=_last_words(judged, cleanup),
+        last_words=[runlog.Line(source="engine", text=text) for text in lines],
     )
 
 
@@ -228,9 +257,3 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
     )
     lifecycle.enter_stage(run_id, Stage.CLEANUP)
     lifecycle.finish(run_id, state=state, verdict=verdict, cleanup=cleanup, failure=why)
-
-
-def _last_words(judged: Judged, cleanup: Cleanup) -> list[runlog.Line]:
-    lines = [f"Trial {number}: {code}" for number, code in enumerate(judged.codes, 1)]
-    lines.append(f"Verdict: {judged.verdict.label}; cleanup: {cleanup.label}")
-    return [runlog.Line(source="engine", text=text) for text in lines]

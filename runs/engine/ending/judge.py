@@ -1,4 +1,4 @@
-"""What the engine asks of whoever judges a run: `evidence` knows the engine, never the other way round."""
+"""The judge of a run as the engine knows it: `evidence` knows the engine, never the other way round."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What did a crash leave behind on this host? Runs whose process is gone, cleanups that failed, lost jobs.
+"""Recovery of what a crash left on this host: runs whose process is gone, cleanups that failed, lost jobs.
 
-Nothing is ever executed again: a lost run is concluded from its own folder (design 4, issue 3.5). Runs of
+Nothing is ever executed again: a lost run is concluded from its own folder. Runs of
 other hosts are left alone. One recovery runs at a time on a host.
 """
 
@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs.containers import Engine, connect
+from runs.containers import connect
 from runs.engine.ending.judge import the_judge
 from runs.engine.host.folder import RunFolder
 from runs.engine.host.maintenance import tidy
@@ -33,10 +33,6 @@ log = logging.getLogger(__name__)
 
 # Longer than several ticks of the recovery timer, and than the journal waits before it believes an absence.
 LOOK_AGAIN_FOR_S = 600
-
-
-def _engine() -> Engine:
-    return connect(settings.DOCKER_TIMEOUT_S)
 
 
 @dataclass
@@ -87,7 +83,7 @@ def recover(
         if every_folder:
             _reconcile_folders(report, looked_at={run.key for run in lately})
         # Each pass: a command that was killed beside a worker that lives must not leave its container until a restart.
-        report.problems += tidy(settings.DATA / "maintenance", _engine)
+        report.problems += tidy(settings.DATA / "maintenance", partial(connect, settings.DOCKER_TIMEOUT_S))
         report.problems += _sweep_scratch()
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
@@ -235,8 +231,13 @@ def _reconcile(run: Run, folder: RunFolder) -> Cleanup:
 
 
 def _keep_evidence(run: Run, folder: RunFolder) -> None:
+    """Register what a run left that was ended while its host was lost, scrubbed of what is known again."""
+    from runs.engine.ending.conclusion import note_unresolved, secrets_of_a_lost_run
+
+    secrets = secrets_of_a_lost_run(run.key)
     try:
-        the_judge().keep(run, folder.path, secrets=[])
+        note_unresolved(run.key, folder, secrets)
+        the_judge().keep(run, folder.path, secrets=secrets.values)
     except OSError:
         log.exception("run %s: its evidence could not be kept", run.key)
 

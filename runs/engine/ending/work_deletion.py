@@ -1,5 +1,4 @@
-"""What may be deleted of a run's files? Its `work/`, and nothing that a link leads to (design 3.2). Once its evidence
-has expired, everything but its journal (issue 7.5).
+"""Deletion of a run's files: its `work/`, and once its evidence has expired everything but its journal.
 
 Every component below the data root is opened relative to the one before and never through a link, so that a
 link put in the place of any of them makes the deletion fail instead of going elsewhere.

@@ -1,4 +1,4 @@
-"""How is a bundle certified in its own containers? One owned container per case, from the locked images.
+"""The certification of a bundle in its own containers: one owned container per case, from the locked images.
 
 The verifier's container has the limits, image and missing network that it has in a run. Reference scripts are
 carried out in the agent's image, without a network and once each, since they do the same every time.
@@ -27,6 +27,7 @@ from runs.documents.ceilings import RoleLimits
 from runs.engine.assets import load_assets
 from runs.engine.assets.image_lock import ImageLock, verify_image
 from runs.engine.host.maintenance import maintenance
+from runs.engine.preflight.image_marks import require_marks
 from runs.images.recipes import ImageRole
 from runs.ownership import Journal, Role
 from runs.ownership.scratch import scratch
@@ -55,9 +56,10 @@ def certify_in_containers(folder: Path, *, on_case: Callable[[str, str, bool], N
     api = connect(WORK_S + MARGIN_S)
     _check_images(api, bundle, images)
     with (
-        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal,
+        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda _: api) as journal,
         scratch(settings.DATA, "certify") as place,
     ):
+        require_marks(api, journal, images)
         grader = ContainerGrader(api, journal, bundle, images)
         return certify(folder, bundle, grader, scratch=place, on_case=on_case)
 

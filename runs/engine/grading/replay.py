@@ -67,7 +67,7 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
     api = connect(GRADE_S + MARGIN_S)
     with (
         bundle_folder(run.bundle, settings.DATA) as source,
-        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda: api) as journal,
+        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda _: api) as journal,
     ):
         grader = ContainerGrader(api, journal, bundle, images)
         return [

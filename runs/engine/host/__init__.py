@@ -1,1 +1,1 @@
-"""What a worker has on its own host: run folders, credentials, the engine it knows, the maintenance journal."""
+"""A worker's own host: run folders, credentials, the engine it knows, the maintenance journal."""

@@ -1,4 +1,4 @@
-"""What is the endpoint's credential? Read from the file or environment variable that the endpoint names.
+"""The endpoint's credential, read from the file or environment variable that the endpoint names.
 
 It is never stored: it goes to the gateway's standard input and to the scrubbing of evidence, and nowhere else.
 """

@@ -1,4 +1,4 @@
-"""Where does a run keep its files? The owned directory of one run (design 3.2).
+"""The owned directory of one run, and how files are written in it.
 
 Directories are 0700 and files 0600. Everything but ``work/`` is kept when the run has ended; ``work/`` is
 all that a cleanup may delete.

@@ -1,4 +1,4 @@
-"""Who removes what a capability report or a certification left behind? The next user of its journal (design 3.2).
+"""The journal of what a worker creates without a run; its next user removes what the last one left.
 
 A maintenance journal lives longer than any run and is never fenced, so only one process uses it at a time:
 whatever it holds when nobody uses it was left behind by one that died.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runs.containers import Engine, EngineError, reconcile
+from runs.containers import Deadline, Engine, EngineError, reconcile
 from runs.engine.host.same_engine import forget_engine, remember_engine, require_same
 from runs.ownership import Journal, JournalBusy, JournalError
 from runs.ownership.storage import LockBusy, flocked, make_lock
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def maintenance(
-    directory: Path, name: str, connect: Callable[[], Engine], *, wait_s: float = WAIT_S
+    directory: Path, name: str, connect: Callable[[Deadline], Engine], *, wait_s: float = WAIT_S
 ) -> Iterator[Journal]:
     """The maintenance journal of `name`, for one user at a time; removes leftovers before and after its use.
 
@@ -39,7 +39,7 @@ def maintenance(
             _remove_leftovers(journal, connect)
 
 
-def tidy(root: Path, connect: Callable[[], Engine]) -> list[str]:
+def tidy(root: Path, connect: Callable[[Deadline], Engine]) -> list[str]:
     """Remove the leftovers of every maintenance journal under `root` that nobody uses; returns problems.
 
     A problem names the journal's directory and a stable code.
@@ -71,24 +71,25 @@ def _in_use(directory: Path, wait_s: float) -> Iterator[None]:
         ) from None
 
 
-def _remember(journal: Journal, connect: Callable[[], Engine]) -> None:
+def _remember(journal: Journal, connect: Callable[[Deadline], Engine]) -> None:
     """Which engine this use speaks to, unless something is left on the one of an earlier use."""
     if not all(resource.settled for resource in journal.read().resources):
         return
     try:
-        remember_engine(journal.directory, connect())
+        remember_engine(journal.directory, connect(Deadline()))
     except EngineError:
         # Its user finds that out as well, and says so.
         forget_engine(journal.directory)
 
 
-def _remove_leftovers(journal: Journal, connect: Callable[[], Engine]) -> str | None:
+def _remove_leftovers(journal: Journal, connect: Callable[[Deadline], Engine]) -> str | None:
     try:
         if all(resource.settled for resource in journal.read().resources):
             return None
-        api = connect()
-        require_same(journal.directory, api)
-        problem = None if reconcile(api, journal).clean else "not_clean"
+        deadline = Deadline()
+        api = connect(deadline)
+        require_same(journal.directory, api, deadline)
+        problem = None if reconcile(api, journal, deadline=deadline).clean else "not_clean"
     except (EngineError, JournalError) as error:
         problem = error.code
     if problem is not None:

@@ -1,4 +1,4 @@
-"""Is this still the engine on which everything was created? Another one knows none of it, and would look clean.
+"""The identity of the engine on which everything was created: another one knows none of it, and would look clean.
 
 The engine's own id and its root folder stand in `engine.json` beside the journal, written before anything is created.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import docker
 
-from runs.containers import EngineError, connect, engine_call
+from runs.containers import Deadline, EngineError, connect, engine_call
 from runs.engine.host.folder import write_document
 
 NAME = "engine.json"
@@ -27,14 +27,14 @@ def forget_engine(directory: Path) -> None:
     (directory / NAME).unlink(missing_ok=True)
 
 
-def connect_same(directory: Path, timeout_s: int) -> docker.APIClient:
+def connect_same(directory: Path, timeout_s: int, deadline: Deadline | None = None) -> docker.APIClient:
     """A client of the engine that `directory` remembers. Raises EngineError, `engine_changed` for another one."""
-    api = connect(timeout_s)
-    require_same(directory, api)
+    api = connect(timeout_s, deadline)
+    require_same(directory, api, deadline)
     return api
 
 
-def require_same(directory: Path, api: Any) -> None:
+def require_same(directory: Path, api: Any, deadline: Deadline | None = None) -> None:
     """Raises EngineError `engine_changed` unless `api` speaks to the remembered engine, if one is remembered."""
     try:
         known = json.loads((directory / NAME).read_bytes())
@@ -42,12 +42,12 @@ def require_same(directory: Path, api: Any) -> None:
         return
     except (OSError, ValueError) as error:
         raise _changed(f"{NAME} cannot be read: {type(error).__name__}") from error
-    if known != (seen := {"schema": SCHEMA, **_identity(api)}):
+    if known != (seen := {"schema": SCHEMA, **_identity(api, deadline)}):
         raise _changed(f"created on {known}, found {seen}")
 
 
-def _identity(api: Any) -> dict[str, Any]:
-    with engine_call("info"):
+def _identity(api: Any, deadline: Deadline | None = None) -> dict[str, Any]:
+    with engine_call("info", deadline):
         info = api.info()
     return {"id": info.get("ID"), "root": info.get("DockerRootDir")}
 

@@ -1,4 +1,4 @@
-"""What can an agent reach? An owned probe on the run's internal network tries it before any agent starts.
+"""The proof of what an agent can reach: an owned probe on the run's internal network, before any agent starts.
 
 Reachability decides, not options or routing tables (design 3.5): a refused connection was answered by
 somebody, so it counts as reached. A check that cannot tell on this host is listed under `unproved`.

@@ -1,4 +1,4 @@
-"""Does the endpoint answer on the run's own path? An owned container asks it one question through the gateway.
+"""The endpoint's readiness on the run's own path: an owned container asks it one question through the gateway.
 
 The gateway adds the credential; the probe holds a token of its own. What is judged is the gateway's ledger line, which
 neither the probe nor the endpoint can write.

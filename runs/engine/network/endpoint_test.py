@@ -1,4 +1,4 @@
-"""How does a worker test the connection to an endpoint? A gateway of the worker's own asks the question of a run.
+"""A worker's test of the connection to an endpoint: a gateway of its own asks the question of a run.
 
 Networks, gateway and probe stand in the worker's maintenance journal, as everything that belongs to no run does, and
 are gone when the test is over.

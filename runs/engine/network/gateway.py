@@ -1,11 +1,14 @@
-"""How does a run's gateway live? Two owned networks, one owned container, secrets on its input (gateway.md).
+"""A run's gateway: two owned networks, one owned container, secrets on its standard input.
 
 The container's log is the ledger: it is copied to `ledger.jsonl` while the run lives, and read once more,
 whole, when the gateway is closed.
 """
 
+import hashlib
+import hmac
 import ipaddress
 import json
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +18,7 @@ import docker
 
 from runs.containers import (
     ContainerRequest,
+    Deadline,
     EngineError,
     OwnedContainer,
     OwnedNetwork,
@@ -28,7 +32,6 @@ from runs.containers import (
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.engine.host.folder import write_bytes
 from runs.engine.network.gateway_log import LogFollower, container_log
-from runs.engine.network.tokens import derive_token, new_run_key
 from runs.ownership import Journal, Role
 
 ALIAS = "model-gateway"
@@ -63,6 +66,11 @@ class GatewayError(Exception):
         self.sentence = _FAILURES[reason]
         self.detail = detail
         super().__init__(self.sentence)
+
+
+def trial_token(run_key: bytes, trial: int) -> str:
+    """The bearer of one trial: hex HMAC-SHA256 of `trial:<n>`. The gateway's program computes the same."""
+    return hmac.new(run_key, f"trial:{trial}".encode("ascii"), hashlib.sha256).hexdigest()
 
 
 def readiness_trial(spec: dict[str, Any]) -> int:
@@ -148,14 +156,15 @@ class RunGateway:
 
     def token(self, trial: int) -> str:
         """The bearer of trial `n` (1-based)."""
-        return derive_token(self.run_key, trial)
+        return trial_token(self.run_key, trial)
 
-    def close(self, api: docker.APIClient) -> GatewayEnd:
+    def close(self, api: docker.APIClient, deadline: Deadline | None = None) -> GatewayEnd:
         """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
-        died = how_it_died(api, self.container.id)
-        problem = _stop(api, self.container.id)
+        deadline = deadline or Deadline()
+        died = how_it_died(api, self.container.id, deadline)
+        problem = _stop(api, self.container.id, deadline)
         self.follower.stop(CLOSE_SECONDS)
-        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger), problem, died)
+        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger, deadline), problem, died)
 
 
 def open_networks(api: docker.APIClient, journal: Journal) -> RunNetworks:
@@ -181,7 +190,7 @@ def start_gateway(
     connect_owned(api, journal, owned, networks.egress)
     start_owned(api, journal, owned)
     address = address_in(api, owned.id, networks.internal.id)
-    run_key = new_run_key()
+    run_key = secrets.token_bytes(32)  # it lives in this process's and the gateway's memory only
     config = _config(plan, credential, run_key, address, _connect_host(api, plan, networks))
     follower = LogFollower(owned.id, ledger)
     follower.start()
@@ -195,11 +204,11 @@ def start_gateway(
     return RunGateway(owned, networks, address, egress_address, ledger, follower, run_key)
 
 
-def how_it_died(api: docker.APIClient, container_id: str) -> dict[str, Any] | None:
+def how_it_died(api: docker.APIClient, container_id: str, deadline: Deadline | None = None) -> dict[str, Any] | None:
     """The end of a gateway that nobody asked to end: `at` (the engine's time, None when the container itself is gone),
     `exit_code`, `oom_killed`. None while it runs, and when the engine does not say."""
     try:
-        with engine_call("inspect gateway"):
+        with engine_call("inspect gateway", deadline):
             state = api.inspect_container(container_id)["State"]
     except EngineError as error:
         return {"at": None, "exit_code": None, "oom_killed": False} if error.status == 404 else None
@@ -208,14 +217,16 @@ def how_it_died(api: docker.APIClient, container_id: str) -> dict[str, Any] | No
     return {"at": state["FinishedAt"], "exit_code": state["ExitCode"], "oom_killed": state["OOMKilled"]}
 
 
-def keep_ledger(api: docker.APIClient, container_id: str, ledger: Path) -> LedgerReport:
+def keep_ledger(
+    api: docker.APIClient, container_id: str, ledger: Path, deadline: Deadline | None = None
+) -> LedgerReport:
     """Keep the container's whole log instead of the copy that was made while it lived, unless that says more.
 
     Also for recovery, while the container exists. An engine that does not answer leaves the copy as it is.
     """
     kept = ledger.read_bytes() if ledger.exists() else b""
     try:
-        whole = container_log(api, container_id)
+        whole = container_log(api, container_id, deadline)
     except EngineError:
         whole = b""
     whole_report, kept_report = read_ledger(whole), read_ledger(kept)
@@ -315,11 +326,11 @@ def _wait_ready(api: docker.APIClient, follower: LogFollower) -> None:
         raise GatewayError(code if code in _FAILURES else "ended", str(event.get("detail", "")))
 
 
-def _stop(api: docker.APIClient, container_id: str) -> str | None:
+def _stop(api: docker.APIClient, container_id: str, deadline: Deadline) -> str | None:
     try:
-        with engine_call("stop gateway"):
+        with engine_call("stop gateway", deadline):
             api.kill(container_id, signal="SIGTERM")
-        with engine_call("wait for gateway"):
+        with engine_call("wait for gateway", deadline):
             code = api.wait(container_id, timeout=CLOSE_SECONDS)["StatusCode"]
     except EngineError as error:
         return error.detail

@@ -1,4 +1,4 @@
-"""What has the gateway written so far? Read from the engine's log file, never from an attached stream.
+"""The gateway's log so far, read from the engine's log file and never from an attached stream.
 
 An attached stream was measured to lose lines that came while it was being opened (one start in sixty on a busy
 host); the log has every line, in order.
@@ -14,16 +14,17 @@ from typing import Any
 
 import docker
 
-from runs.containers import EngineError, connect, engine_call
+from runs.containers import Deadline, EngineError, connect, engine_call
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
 POLL_SECONDS = 0.03
+READ_S = 20.0  # for the whole log, when a deadline is kept
 _MAX_EVENTS_BYTES = 16 * 1024
 
 
-def container_log(api: docker.APIClient, container_id: str) -> bytes:
+def container_log(api: docker.APIClient, container_id: str, deadline: Deadline | None = None) -> bytes:
     """The container's whole standard output, up to a bound. Raises EngineError."""
-    with engine_call("read log"):
+    with engine_call("read log", deadline, READ_S):
         output = api.logs(container_id, stdout=True, stderr=False, stream=False)
     return bytes(output[: MAX_LOG_BYTES + 1])
 

@@ -1,4 +1,4 @@
-"""How is something tried from where an agent will be? By a small program in an owned container on the run's network."""
+"""A small program in an owned container on the run's network, which tries something from where an agent will be."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many networks can this engine still make? Its address pools against the subnets that are taken.
+"""The subnets that an engine still has: its address pools against what is taken.
 
 About 31 subnets exist by default, and leaked networks use them up (harness facts); then no run can start.
 """

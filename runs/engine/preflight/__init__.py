@@ -1,1 +1,1 @@
-"""What must hold on the worker before anything starts."""
+"""The checks of a worker before anything starts."""

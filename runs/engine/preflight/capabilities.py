@@ -1,4 +1,4 @@
-"""What can this worker enforce? Proved by an owned probe container that tries to break every limit.
+"""The limits that this worker enforces, proved by an owned probe container that tries to break each.
 
 An engine may accept a limit and ignore it, so options and warnings prove nothing: only what stopped the probe counts.
 """

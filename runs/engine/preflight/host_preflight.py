@@ -1,4 +1,4 @@
-"""May a run start on this host now? Every check of the worker's side, made anew without any run (issue 7.1).
+"""Every check of the worker's side, made anew without any run.
 
 The probe containers belong to the worker's maintenance journal, like those of its capability report.
 """
@@ -17,6 +17,7 @@ from runs.containers import EngineError, connect
 from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.host.maintenance import maintenance
 from runs.engine.preflight.capabilities import capability_digest
+from runs.engine.preflight.image_marks import mark_checks
 from runs.engine.preflight.run_preflight import harness_checks, image_checks, room_checks, worker_report
 from runs.ownership import Journal, JournalError
 
@@ -70,7 +71,7 @@ def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal
     if expected.limits is not None:
         yield from ceiling_checks(report, expected.limits)
     if report["engine"]:
-        yield from _of_engine(host, assets)
+        yield from _of_engine(host, assets, journal)
     if assets is not None:
         yield from harness_checks(assets)
         yield _locks(assets, expected)
@@ -78,12 +79,15 @@ def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal
         yield _as_reported(capability_digest(report) == expected.capability_sha256)
 
 
-def _of_engine(host: Host, assets: Assets | None) -> Iterator[Check]:
-    """Images, disk and networks; an engine that fails meanwhile is a failed check."""
+def _of_engine(host: Host, assets: Assets | None, journal: Journal) -> Iterator[Check]:
+    """Images, what their containers see, disk and networks; an engine that fails meanwhile is a failed check."""
     try:
         api: docker.APIClient = connect(host.timeout_s)
         if assets is not None:
-            yield from image_checks(api, assets)
+            present = list(image_checks(api, assets))
+            yield from present
+            if all(check.passed for check in present):
+                yield from mark_checks(api, journal, assets.images)
         yield from room_checks(api, host.maintenance)
     except EngineError as error:
         yield Check("engine answers", False, error.code, error.sentence, "Look at the engine's own log.")

@@ -1,9 +1,10 @@
-"""May this run start on this worker now? Typed checks, all of them reported, made again when a run is claimed."""
+"""The checks of a claimed run on its worker: typed, and all of them reported."""
 
 import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from benchsite import __version__
 from benchsite.lib.problems import DocumentError
 from runs.checks.check import Check
 from runs.checks.worker import ceiling_checks, report_checks
+from runs.containers import connect
 from runs.documents.bundle.manifest import load_manifest, verify_task
 from runs.engine.assets import Assets, verify_harness, verify_images
 from runs.engine.host.folder import RunFolder, copy_task, free_bytes
 from runs.engine.network.subnets import free_subnets
 from runs.engine.preflight.capabilities import capability_digest, capability_report
+from runs.engine.preflight.image_marks import mark_checks
 from runs.models import TaskBundle
 from runs.ownership import Journal
 from runs.services.bundle_files import BundleFilesUnusable, BundleStorageFails, bundle_folder
@@ -79,13 +82,16 @@ def preflight(
     worker: str,
 ) -> list[Check]:
     """Make every check of a claimed run. Raises PreflightFailed for the first required one that does not hold."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool, closing(connect(settings.DOCKER_TIMEOUT_S)) as own_api:
         harness = pool.submit(lambda: list(harness_checks(assets, spec)))
-        worker_checks = [*image_checks(api, assets, spec), *room_checks(api, folder.path)]
-        report = worker_report(worker, journal, assets, api)
-        folder.update_facts(worker=worker_facts(report, assets))
-        worker_checks += capability_checks(spec, report)
-    checks = [*harness.result(), *worker_checks]
+        worker_checks = list(image_checks(api, assets, spec))
+        if not any(check.refuses for check in worker_checks):
+            marks = pool.submit(lambda: list(mark_checks(own_api, journal, assets.images)))
+            worker_checks += room_checks(api, folder.path)
+            report = worker_report(worker, journal, assets, api)
+            folder.update_facts(worker=worker_facts(report, assets))
+            worker_checks += [*capability_checks(spec, report), *marks.result()]
+        checks = [*harness.result(), *worker_checks]
     for check in checks:
         if check.refuses:
             raise PreflightFailed(failure_class(check.code), check.code, check.sentence, check.detail)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runs.containers import engine_address
 from runs.engine.host.folder import SUPERVISION_SCHEMA, RunFolder, now, write_document
 from runs.engine.trials.processes import Launched, StopReport, launch, stop_group
 from runs.ownership import Journal, ProcessIdentity
@@ -142,5 +143,6 @@ def identity_document(identity: ProcessIdentity) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing is inherited but what names the engine: no proxy, no key. `runs.harness.launch` sets what Harbor gets."""
-    return {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
+    """Nothing is inherited but which engine it is: no proxy, no key. `runs.harness.launch` sets what Harbor gets."""
+    engine = engine_address()
+    return {"DOCKER_HOST": engine.url} if engine.named else {}

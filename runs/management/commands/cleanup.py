@@ -50,9 +50,9 @@ class Command(SiteCommand):
     def _declare(self, user: User, run: Run, reason: str, *, here: bool) -> Exit:
         look = None
         if here:
-            from runs.engine.ending.remains import look_for_remains  # only workers import the engine
+            from runs.engine.ending.leftovers import require_nothing_left  # only workers import the engine
 
-            look = look_for_remains
+            look = require_nothing_left
         declare_resolved(user=user, run=run, reason=reason, look=look)
         run = find_run(run.key)
         self.output.line(f"run {run.key}: declared resolved, not verified; verdict {run.verdict} unchanged")

@@ -22,13 +22,18 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.START)
+        from runs.containers import EngineError
         from runs.engine.assets import AssetError, prepare  # only workers import the engine
+        from runs.engine.preflight.image_marks import prove_prepared
+        from runs.ownership import JournalError
 
         try:
             with heartbeat(self.output, "looking at what is there") as report:
                 assets = prepare(settings.ASSETS, offline=options["offline"], report=report)
-        except AssetError as error:
-            code = Exit.BLOCKED if error.blocked else Exit.ERROR
+                report("images: looking from inside")
+                prove_prepared(assets.images)
+        except (AssetError, EngineError, JournalError) as error:
+            code = Exit.BLOCKED if isinstance(error, AssetError) and error.blocked else Exit.ERROR
             return self.output.error(error_document(error.code, error.sentence, code))
         images: dict[str, JsonObject] = {image.role: image.document() for image in assets.images.images}
         locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)

@@ -1,10 +1,10 @@
-"""Is anything of this run still here, as far as this host can tell? Looked for before a person may declare that nothing
-is; nothing is removed here.
-"""
+"""The search of this host for what a run left, before a person may declare that nothing is; removes nothing."""
+
+from pathlib import Path
 
 from django.conf import settings
 
-from runs.containers import Engine, EngineError, connect, engine_call
+from runs.containers import Deadline, EngineError, connect, engine_call
 from runs.engine.ending.recovery import retry_cleanup
 from runs.engine.host.folder import RunFolder
 from runs.engine.host.same_engine import CHANGED, require_same
@@ -13,16 +13,19 @@ from runs.ownership import LABEL_RUN, Journal, JournalDocument, JournalError, Ou
 from runs.services.cleaning import NotDeclarable
 
 
-def look_for_remains(run: Run) -> None:
+def require_nothing_left(run: Run) -> None:
     """Clean up once more, then look. Raises NotDeclarable when that came out clean, when something is found, when the
     journal still tells what is left and on this very engine, or when the engine does not answer."""
     if retry_cleanup(run.key) is Cleanup.CLEAN:
         raise NotDeclarable("A cleanup just now verified that nothing is left.", code="cleanup.verified")
     run.refresh_from_db()
-    document = _journal(run)
+    directory = RunFolder.of(settings.DATA, run.key).path
     try:
-        api = connect(settings.DOCKER_TIMEOUT_S)
-        found, same = _found(api, run), _is_same(run, api)
+        document = Journal(directory).read()
+    except JournalError:
+        document = None
+    try:
+        found, same = _look(run, directory)
     except EngineError as error:
         sentence = f"This host cannot be looked at: {error.sentence}"
         raise NotDeclarable(sentence, code="cleanup.cannot_look", detail=error.detail) from error
@@ -40,29 +43,24 @@ def look_for_remains(run: Run) -> None:
         )
 
 
-def _journal(run: Run) -> JournalDocument | None:
-    try:
-        return Journal(RunFolder.of(settings.DATA, run.key).path).read()
-    except JournalError:
-        return None
-
-
-def _found(api: Engine, run: Run) -> list[str]:
-    """Whatever carries the run's label, in any state: everything that a run creates does (design 4)."""
+def _look(run: Run, directory: Path) -> tuple[list[str], bool]:
+    """Whatever carries the run's label, in any state, as everything does that a run creates; and whether this is the
+    engine that the run used."""
+    deadline = Deadline()
+    api = connect(settings.DOCKER_TIMEOUT_S, deadline)
     label = {"label": f"{LABEL_RUN}={run.key}"}
-    with engine_call("list"):
-        found = [*api.containers(all=True, filters=label), *api.networks(filters=label)]
-    return sorted(str(each["Id"]) for each in found)
-
-
-def _is_same(run: Run, api: Engine) -> bool:
+    with engine_call("list containers", deadline):
+        found = api.containers(all=True, filters=label)
+    with engine_call("list networks", deadline):
+        found += api.networks(filters=label)
     try:
-        require_same(RunFolder.of(settings.DATA, run.key).path, api)
+        require_same(directory, api, deadline)
+        same = True
     except EngineError as error:
-        if error.code == CHANGED:
-            return False
-        raise
-    return True
+        if error.code != CHANGED:
+            raise
+        same = False
+    return sorted(str(each["Id"]) for each in found), same
 
 
 def _is_recoverable(document: JournalDocument, *, same: bool) -> bool:

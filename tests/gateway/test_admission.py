@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.network import tokens as engine_tokens
+from runs.engine.network.gateway import new_run_key, trial_token
 from runs.images.gateway.model_gateway import tokens as gateway_tokens
 from runs.images.gateway.model_gateway.admission import Desk, NotAdmitted
 from runs.images.gateway.model_gateway.tokens import TokenBook
@@ -49,13 +49,13 @@ def test_a_session_is_compared_with_the_first_one() -> None:
 
 @given(st.binary(min_size=32, max_size=32), st.integers(min_value=1, max_value=10_000))
 def test_the_engine_and_the_gateway_derive_the_same_token(run_key: bytes, trial: int) -> None:
-    assert engine_tokens.derive_token(run_key, trial) == gateway_tokens.derive_token(run_key, trial)
+    assert trial_token(run_key, trial) == gateway_tokens.derive_token(run_key, trial)
 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_a_token_names_its_own_trial_and_no_other(run_key: bytes) -> None:
     book = TokenBook(run_key, 3)
-    bearers = [f"Bearer {engine_tokens.derive_token(run_key, trial)}".encode() for trial in range(1, 5)]
+    bearers = [f"Bearer {trial_token(run_key, trial)}".encode() for trial in range(1, 5)]
     assert [book.trial_of(bearer) for bearer in bearers] == [1, 2, 3, None]
 
 
@@ -65,4 +65,4 @@ def test_what_is_no_token_names_no_trial(value: bytes) -> None:
 
 
 def test_run_keys_are_fresh() -> None:
-    assert len({engine_tokens.new_run_key() for _ in range(10)}) == 10
+    assert len({new_run_key() for _ in range(10)}) == 10

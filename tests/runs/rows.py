@@ -48,7 +48,7 @@ def profile_row(name: str = "environment-smoke") -> Profile:
     return Profile.objects.get_or_create(name=name, content_sha256=HEX, file_sha256=HEX, defaults=values)[0]
 
 
-def bundle_row(name: str = "environment-smoke", revision: int = 1, status: str = "reviewed") -> TaskBundle:
+def bundle_row(name: str = "environment-smoke", revision: int = 2, status: str = "reviewed") -> TaskBundle:
     times = {"reviewed_at": timezone.now(), "reviewed_by_name": "rita"} if status == "reviewed" else {}
     values = {
         "manifest": "{}",

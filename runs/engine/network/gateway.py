@@ -68,6 +68,11 @@ class GatewayError(Exception):
         super().__init__(self.sentence)
 
 
+def new_run_key() -> bytes:
+    """A fresh key of one run; it lives in the worker's and the gateway's memory only."""
+    return secrets.token_bytes(32)
+
+
 def trial_token(run_key: bytes, trial: int) -> str:
     """The bearer of one trial: hex HMAC-SHA256 of `trial:<n>`. The gateway's program computes the same."""
     return hmac.new(run_key, f"trial:{trial}".encode("ascii"), hashlib.sha256).hexdigest()
@@ -190,7 +195,7 @@ def start_gateway(
     connect_owned(api, journal, owned, networks.egress)
     start_owned(api, journal, owned)
     address = address_in(api, owned.id, networks.internal.id)
-    run_key = secrets.token_bytes(32)  # it lives in this process's and the gateway's memory only
+    run_key = new_run_key()
     config = _config(plan, credential, run_key, address, _connect_host(api, plan, networks))
     follower = LogFollower(owned.id, ledger)
     follower.start()

@@ -12,7 +12,7 @@ def _error(request: HttpRequest, status: int, word: str, sentence: str, remedy: 
 
 @login_not_required
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _error(request, 400, "Not understood", "The request could not be read.", "Go back and try again.")
+    return _error(request, 400, "Bad request", "The request could not be read.", "Go back and try again.")
 
 
 @login_not_required
@@ -20,9 +20,9 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
     return _error(
         request,
         403,
-        "Not for your role",
+        "Not allowed",
         "Your role does not allow this.",
-        "An administrator can give you the role that does; your account page names the ones you have.",
+        "An administrator can give you a role that does; your account page lists the roles you have.",
     )
 
 
@@ -33,7 +33,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
         403,
         "Form expired",
         "The form was not sent from a current page of this site, so nothing was done.",
-        "Load the page again and repeat what you did.",
+        "Reload the page and try again.",
     )
 
 
@@ -42,7 +42,7 @@ def spent_link(request: HttpRequest) -> HttpResponse:
     return _error(
         request,
         404,
-        "Link used up",
+        "Link no longer valid",
         "This link signs in once: it was used already, or is no longer valid.",
         "manage.py demo_login prints a new one.",
     )
@@ -54,7 +54,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
         request,
         404,
         "Not found",
-        "There is nothing at this address, or it is not for you.",
+        "There is nothing at this address, or you are not allowed to see it.",
         "Check the address, or start from the overview.",
     )
 
@@ -64,7 +64,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return _error(
         request,
         500,
-        "Something failed here",
-        "The site could not answer. The failure was written to its log.",
-        "Try again; if it stays, tell an administrator the time and this address.",
+        "Server error",
+        "The site could not answer this request. The error is in its log.",
+        "Try again; if it happens again, tell an administrator the time and this address.",
     )

@@ -1,4 +1,4 @@
-"""What stands beside every page? Where a person can go, who they are, and what their role allows."""
+"""The navigation beside every page: links, the person's name, and what their roles allow."""
 
 from dataclasses import dataclass
 from typing import Any

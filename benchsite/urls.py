@@ -1,4 +1,4 @@
-"""Which page answers which address?"""
+"""Addresses of the site."""
 
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView

@@ -1,4 +1,4 @@
-"""What can staff see of the register? Names, states and hashes; never the bytes."""
+"""Admin of the evidence register: names, states and hashes; never the bytes."""
 
 from django.contrib import admin
 from django.db.models import Model

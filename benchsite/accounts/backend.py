@@ -1,4 +1,4 @@
-"""Who signs in, and what may they do? Django's own answer to both, the second with one query instead of two."""
+"""Django's authentication backend, with one query for a person's permissions instead of two."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From which address does a request come? The peer's, or the one that trusted proxies saw.
+"""The client's address of a request: the peer's, or the one that trusted proxies saw.
 
 Each proxy adds the address of its own peer to the end of `X-Forwarded-For`. Only what trusted proxies added can be
 believed: whatever stands before it, a client may have written itself.

@@ -1,4 +1,4 @@
-"""How does a newcomer get into the demo? By a link that signs in once: the token dies with the first sign-in.
+"""One-time sign-in links of the demo: the token is spent by the first sign-in.
 
 The token is Django's own password-reset token: it is bound to the account's last sign-in, so using it spends it.
 The address does not exist on a production site.

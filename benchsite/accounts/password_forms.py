@@ -1,4 +1,4 @@
-"""Where does a person type a password? At the door of site and admin, and to change it: one bound for all three."""
+"""Forms that take a password: sign-in of site and admin, change of password; one throttle for all three."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ class SignInForm(AuthenticationForm):
     """Django's form, which refuses for a while after too many failures."""
 
     error_messages = {
-        "invalid_login": "Name and password do not belong together. Capital letters matter in both.",
+        "invalid_login": "Wrong user name or password. Both are case-sensitive.",
         "inactive": "This account is not active. Ask an administrator.",
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = "Name"
+        self.fields["username"].label = "User name"
 
     def clean(self) -> dict[str, Any]:
         # As Django reads it: without blanks around it, and in one form of compatible characters.
@@ -40,7 +40,7 @@ class StaffSignInForm(SignInForm, AdminAuthenticationForm):
 
     error_messages = {
         **SignInForm.error_messages,
-        "invalid_login": "Name and password do not belong together, or this account is not for the admin.",
+        "invalid_login": "Wrong user name or password, or this account has no access to the admin.",
     }
 
 

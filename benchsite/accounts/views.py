@@ -34,7 +34,7 @@ class ChangePassword(auth_views.PasswordChangeView):
     success_url = reverse_lazy("account")
 
     def form_valid(self, form: Any) -> HttpResponse:
-        messages.info(self.request, "The password is changed. You are signed out everywhere else.")
+        messages.info(self.request, "Password changed. All other sessions are signed out.")
         return super().form_valid(form)
 
     def form_invalid(self, form: Any) -> HttpResponse:

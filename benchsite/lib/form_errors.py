@@ -1,4 +1,4 @@
-"""What is wrong with a form? One sentence each: for the summary on top, and where it is put right."""
+"""The errors of a form for the summary on top, each with a link to its field."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ _DIGEST_SHORT = 12  # characters that stay visible: the first eight and the last
 
 
 class Shown(Protocol):
-    """Something with a shape and a word, such as ``runs.web.presenting.marks.Mark``."""
+    """Something with a shape and a word, such as ``runs.web.presenting.status_marks.Mark``."""
 
     @property
     def kind(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Which rows of a long list does a page show? A window; windows lie one after another, from row 1."""
+"""Windows of long lists: one after another, from row 1."""
 
 
 def first_of_window(asked: str, *, size: int, rows: int) -> int:

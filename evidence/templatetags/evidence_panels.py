@@ -1,4 +1,4 @@
-"""Which evidence do the pages of a run and a trial show? Panels that templates of the runs app place."""
+"""Evidence panels of the pages of a run and a trial, placed by templates of the runs app."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def trial_evidence(context: RequestContext, trial: Trial) -> SafeString:
     """The agent's last steps, the verifier's words and reward as bytes, and the trial's files."""
     request = context["request"]
     if not access.may(request.user, access.READ_PRIVATE):
-        return render_to_string("evidence/not_yours.html", {}, request)
+        return render_to_string("evidence/operators_only.html", {}, request)
     every = Artifact.objects.filter(run=trial.run, trial=trial.ordinal)
     files = list(every.exclude(kind__in=_OF_THE_HARNESS).order_by("path")[:_TRIAL_FILES])
     inner: dict[str, Any] = {

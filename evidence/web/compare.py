@@ -1,4 +1,4 @@
-"""What changed between two runs? The baseline is named, and only evaluated trials count as better or worse."""
+"""The pages that compare two runs; only graded trials count as regressed or improved."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from runs.documents.specs import spec_difference
 from runs.models import Run
 from runs.outcomes.codes import CODES
 from runs.services import access
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 from runs.web.presenting.run_rows import RunRow, run_row
 
 _CHOICES = 50
@@ -38,7 +38,7 @@ _NONE = {
     Change.NOT_COMPARABLE: "Every task can be compared.",
     "all": "Neither run has a task.",
 }
-_MARK_OF_BUCKET = marks.RESULTS | {"": marks.RESULTS["queued"]}
+_MARK_OF_BUCKET = status_marks.RESULTS | {"": status_marks.RESULTS["queued"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Row:
     icon: str
     tone: str
     word: str
-    baseline: marks.Mark | None
-    candidate: marks.Mark | None
+    baseline: status_marks.Mark | None
+    candidate: status_marks.Mark | None
     baseline_ordinal: int
     candidate_ordinal: int
     what: str
@@ -158,7 +158,7 @@ def _what(pair: Pair) -> str:
         return f"Only the {'candidate' if old is None else 'baseline'} has this task."
     match pair.change:
         case Change.NOT_COMPARABLE:
-            return "Different task version: the checksums differ, so the results are not held against each other."
+            return "Different task version: the checksums differ, so the results are not compared."
         case Change.NOT_GRADED:
             sides = [name for name, side in (("baseline", old), ("candidate", new)) if not side.evaluated]
             titles = [_title(side) for side in (old, new) if not side.evaluated]

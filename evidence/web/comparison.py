@@ -1,5 +1,4 @@
-"""What changed between two runs? Trials are aligned by task and checksum; only evaluated ones are held against
-each other. Pure: it knows trials, not how they were started.
+"""Comparison of two runs: trials are aligned by task and checksum, and only evaluated ones are compared. Pure.
 
 Nothing is averaged over what was not graded, and a task whose checksum differs is another task.
 """

@@ -1,4 +1,4 @@
-"""How does evidence leave the site? By id, for whom it is for, its hash checked while it streams, never rendered."""
+"""Downloads of evidence by id: permissions asked, hashes verified while it streams, never rendered."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from runs.services import access, audit
 
 _POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _REFUSED = "The archive is refused while this run is quarantined."
-_LOST = "The storage does not hold every file any more, so there is no archive; single files can still be read."
+_LOST = "The storage no longer holds every file, so there is no archive; single files can still be read."
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 

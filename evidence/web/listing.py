@@ -1,4 +1,4 @@
-"""Which files are there of a run, what became of each, and who may read it?"""
+"""The list of a run's evidence files, with state and visibility."""
 
 from collections import Counter
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""How does a file of the register look in a list? State, who may see it, size and hash in words. Pure over rows."""
+"""A file of the register as a row of a list. Pure over rows."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

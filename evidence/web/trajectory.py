@@ -1,4 +1,4 @@
-"""What did the agent do, step by step? Windows of a fixed grid, found again by ``#step-17``."""
+"""The trajectory page: steps in windows of a fixed grid, with anchors such as ``#step-17``."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from evidence.trajectory.windows import MAX_FOUND, WINDOW, Trajectory
 from evidence.web.trajectory_page import place, step_view
 from runs.models import Trial
 from runs.services import access
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 
 _LONGEST_SEARCH = 200
 
@@ -57,7 +57,7 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
         "run_key": trial.run.key,
         "short": trial.run.key[:8],
         "name": visible(trial.task_name),
-        "mark": marks.of_trial(trial, trial.run),
+        "mark": status_marks.of_trial(trial, trial.run),
         "reason": opened.reason,
         "artifact": opened.artifact,
         "needle": needle,

@@ -1,4 +1,4 @@
-"""How does a window of a trajectory read? Steps as finished values: what is folded, what is marked, what is found.
+"""A window of a trajectory as finished values: what is folded, what is marked, what is found.
 
 Pure. Texts come from the reader already safe and bounded; nothing is cut here without saying so.
 """

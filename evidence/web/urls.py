@@ -1,4 +1,4 @@
-"""Which page of the evidence app answers which address? Files only by an unguessable id, never by a path."""
+"""Addresses of the pages of evidence. Files only by an unguessable id, never by a path."""
 
 from django.urls import path
 

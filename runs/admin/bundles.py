@@ -33,13 +33,13 @@ class TaskBundleAdmin(ReadOnly):
     def by(self, bundle: TaskBundle) -> str:
         return bundle.created_by_name or "the system"
 
-    @admin.display(description="reviewed by", ordering="reviewed_by_name", empty_value="nobody yet")
+    @admin.display(description="reviewed by", ordering="reviewed_by_name", empty_value="not reviewed")
     def reviewer(self, bundle: TaskBundle) -> str | None:
         return bundle.reviewed_by_name or None
 
     @admin.display(description="page")
     def page(self, bundle: TaskBundle) -> SafeString:
-        return format_html('<a href="{}">review and difference</a>', self.view_on_site(bundle))
+        return format_html('<a href="{}">view</a>', self.view_on_site(bundle))
 
     def view_on_site(self, bundle: TaskBundle) -> str:
         return reverse("bundle", args=[bundle.name, bundle.revision])
@@ -54,7 +54,7 @@ class TaskBundleAdmin(ReadOnly):
         rows = [(change.path, change.old or "absent", change.new or "absent") for change in found]
         lines = format_html_join("", '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>', rows)
         heads = format_html_join(
-            "", '<th scope="col">{}</th>', [("Place",), (f"Revision {before.revision}",), ("Here",)]
+            "", '<th scope="col">{}</th>', [("Field",), (f"Revision {before.revision}",), ("This revision",)]
         )
         return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", heads, lines)
 

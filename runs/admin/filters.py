@@ -1,4 +1,4 @@
-"""How is a long list of the admin narrowed? By what can be: nobody looks at a million rows for what there is."""
+"""Filters of the admin's long lists, by what a column can hold: no query looks for the values of a million rows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,11 +31,11 @@ def known(column: str, values: Iterable[str]) -> type[admin.SimpleListFilter]:
 class Left(admin.SimpleListFilter):
     """Whether a resource may still exist: anything but removed or absent."""
 
-    title = "what became of it"
+    title = "removal"
     parameter_name = "left"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
-        return [("yes", "left, or not seen removed"), ("no", "verified gone")]
+        return [("yes", "left, or not verified"), ("no", "verified removed")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[OwnedResource]) -> QuerySet[OwnedResource]:
         match self.value():

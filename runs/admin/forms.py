@@ -1,4 +1,4 @@
-"""How do staff add an endpoint or a profile? Forms that validate with the same functions as files and commands."""
+"""Admin forms of endpoints and profiles, validated by the same functions as files and commands."""
 
 from typing import Any
 
@@ -40,10 +40,10 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         labels = {"base_url": "Base URL"}
         help_texts = {
             "base_url": "Where the OpenAI-compatible API begins, as http://127.0.0.1:8080/v1; no slash at the end.",
-            "model": "The alias that is asked for.",
-            "served_model": "Only where the endpoint answers with another name than the alias: that name.",
+            "model": "The model alias that requests name.",
+            "served_model": "Only if the endpoint answers with another name than the alias: that name.",
             "route": "host-gateway for a loopback address of the worker's own host, direct for every other one.",
-            "scripted": "Plays fixed answers and is no model; every page of its runs says so.",
+            "scripted": "Returns fixed answers and is no model; every page of its runs says so.",
         }
 
     def clean(self) -> dict[str, Any]:

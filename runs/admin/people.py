@@ -1,4 +1,4 @@
-"""Who may sign in, and with which roles? Django's user admin, for administrators who are not superusers.
+"""Admin of people and their roles: Django's user admin, for administrators who are not superusers.
 
 An administrator gives and takes the four roles and nothing beyond them: a superuser, or anyone whose rights come
 from elsewhere, is a superuser's to change. Every change leaves an audit entry.
@@ -20,7 +20,7 @@ from runs.admin.read_only import ReadOnly
 from runs.models import AuditKind
 from runs.services import access, audit
 
-_ROLES_HELP = "What this person may do on the site; several add up. Entering the admin takes the staff status too."
+_ROLES_HELP = "What this person may do on the site; roles add up. Access to the admin also needs the staff status."
 _BEYOND = ("is_superuser", "user_permissions")
 
 

@@ -1,4 +1,4 @@
-"""How does a record look in the admin that nobody writes by hand?"""
+"""Base of the admin pages of records that nobody edits by hand."""
 
 from typing import Any
 

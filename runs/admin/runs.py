@@ -1,4 +1,4 @@
-"""What can staff look at and do in the admin? Rows are read-only; acts go through the same functions as pages."""
+"""Admin of runs, trials, endpoints, profiles and the audit log: read-only, with the actions that pages have."""
 
 from itertools import product
 from typing import Any
@@ -37,7 +37,7 @@ admin.site.empty_value_display = "none"
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    list_display = ("short", "page", "what", "asked", "result", "cleanup", "by", "created_at")
+    list_display = ("short", "page", "profile_name", "endpoint_name", "result", "cleanup", "by", "created_at")
     list_filter = ("state", "verdict", "cleanup", "worker", "created_at")
     search_fields = ("=id", "spec_sha256", "created_by_name")
     list_select_related = ("profile", "endpoint")
@@ -63,11 +63,11 @@ class RunAdmin(ReadOnly):
         return format_html('<a href="{}">open</a>', reverse("run", args=[run.key]))
 
     @admin.display(description="profile", ordering="profile__name")
-    def what(self, run: Run) -> str:
+    def profile_name(self, run: Run) -> str:
         return run.profile.name
 
     @admin.display(description="endpoint", ordering="endpoint__name")
-    def asked(self, run: Run) -> str:
+    def endpoint_name(self, run: Run) -> str:
         return run.endpoint.name
 
     @admin.display(description="result", ordering="verdict")
@@ -84,9 +84,12 @@ class RunAdmin(ReadOnly):
         access.require(request.user, access.CANCEL)
         outcomes = [lifecycle.request_cancel(run.pk, user=request.user) for run in queryset]
         asked = sum(outcome in ("cancelled", "requested") for outcome in outcomes)
-        self.message_user(request, f"{asked} asked for; {len(outcomes) - asked} had ended or were asked before.")
+        self.message_user(
+            request,
+            f"{asked} being cancelled; {len(outcomes) - asked} had ended or were requested before.",
+        )
 
-    @admin.action(description="Retry the cleanup of the selected runs", permissions=["clean"])
+    @admin.action(description="Retry cleanup of the selected runs", permissions=["clean"])
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         _ask_for_cleanups(request, queryset)
 
@@ -99,7 +102,7 @@ def _ask_for_cleanups(request: HttpRequest, runs: QuerySet[Run]) -> None:
         except Refusal as error:
             messages.warning(request, f"{run}: {error.sentence}")
         else:
-            messages.info(request, f"{run}: {'asked' if asked else 'clean already'}.")
+            messages.info(request, f"{run}: {'cleanup requested' if asked else 'already clean'}.")
 
 
 @admin.register(Trial)
@@ -133,7 +136,7 @@ class OwnedResourceAdmin(ReadOnly):
     ordering = ("-id",)
     actions = ("retry_cleanup",)
 
-    @admin.action(description="Retry the cleanup of the runs that own the selected resources", permissions=["clean"])
+    @admin.action(description="Retry cleanup of the runs that own the selected resources", permissions=["clean"])
     def retry_cleanup(self, request: HttpRequest, queryset: QuerySet[OwnedResource]) -> None:
         """A cleanup is a run's: it removes everything of it that is left, once, however many of it were selected."""
         _ask_for_cleanups(request, Run.objects.filter(pk__in=queryset.values("run")))
@@ -210,13 +213,14 @@ class EndpointAdmin(ReadOnly):
             except Refusal as error:
                 self.message_user(request, f"{endpoint}: {error.sentence}", messages.WARNING)
             else:
-                self.message_user(request, f"{endpoint}: {'asked' if new else 'being tested'} from {worker}.")
+                said = "test requested" if new else "already being tested"
+                self.message_user(request, f"{endpoint}: {said} from {worker}.")
 
     @admin.action(description="Retire the selected endpoints", permissions=["add"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
         access.require(request.user, access.REGISTER_ENDPOINT)
         hits = [registry.retire_endpoint(endpoint, user=request.user) for endpoint in queryset]
-        self.message_user(request, f"{sum(hits)} retired; runs that used them keep their records.")
+        self.message_user(request, f"{sum(hits)} retired; past runs keep their records.")
 
 
 @admin.register(EndpointTest)

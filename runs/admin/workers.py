@@ -1,4 +1,4 @@
-"""What can staff see of workers, and which acts start there? Each leads to the page that says what follows."""
+"""Admin of workers, previews and locks; its actions lead to the pages that show their effects."""
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -34,16 +34,16 @@ class WorkerAdmin(ReadOnly):
 
     @admin.action(description="Declare the selected worker's host lost…", permissions=["declare"])
     def declare_lost(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        return self._led(request, queryset, "worker_lost")
+        return self._redirect(request, queryset, "worker_lost")
 
     @admin.action(description="Remove the selected worker that never had a run…", permissions=["remove"])
     def remove(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        return self._led(request, queryset, "worker_remove")
+        return self._redirect(request, queryset, "worker_remove")
 
-    def _led(self, request: HttpRequest, queryset: QuerySet[Worker], page: str) -> HttpResponse | None:
-        """Lead to the page that says what follows; nothing is done here."""
+    def _redirect(self, request: HttpRequest, queryset: QuerySet[Worker], page: str) -> HttpResponse | None:
+        """Redirect to the page that shows the effects; nothing is done here."""
         if queryset.count() != 1:
-            self.message_user(request, "Choose one worker at a time: what follows is shown first.", messages.WARNING)
+            self.message_user(request, "Select one worker at a time: its effects are shown first.", messages.WARNING)
             return None
         return redirect(page, name=queryset.get().name)
 

@@ -159,15 +159,15 @@ _INTEGRITY = _errors(
     "Do not use this result. Look at the failed checks, then start a new run.",
     {
         "run_identity": (
-            "Run identity differs",
+            "Run identity mismatch",
             "The run's record and its ownership journal name different runs, or different gateways.",
         ),
-        "spec_mismatch": ("Spec differs", "The stored spec is not the one that was confirmed."),
+        "spec_mismatch": ("Spec mismatch", "The stored spec is not the one that was confirmed."),
         "spec_unreadable": ("Spec unreadable", "The stored spec is missing or cannot be read."),
         "run_unreadable": ("Run record unreadable", "The run's own record is missing or cannot be read."),
         "journal_unreadable": ("Journal unreadable", "The ownership journal is missing or cannot be read."),
         "trial_identity": (
-            "Trial identity differs",
+            "Trial identity mismatch",
             "Records of this trial name another trial, job, session, container or process than the journaled one.",
         ),
         "duplicate_trial": (
@@ -175,7 +175,7 @@ _INTEGRITY = _errors(
             "More than one result was found where exactly one was requested.",
         ),
         "foreign_trial": (
-            "Foreign trial",
+            "Unexpected trial",
             "A result is another task's, or something lies among the trials that is none of those requested.",
         ),
         "trial_missing": (
@@ -183,15 +183,15 @@ _INTEGRITY = _errors(
             "Nothing that was recorded about this trial is there, but journal or ledger show that it was started.",
         ),
         "task_checksum": (
-            "Task differs",
+            "Task mismatch",
             "The task's checksum in the result is not the one that was confirmed.",
         ),
         "image_mismatch": (
-            "Image differs",
+            "Image mismatch",
             "A container of this trial ran from another image than the locked one.",
         ),
         "network_mismatch": (
-            "Network differs",
+            "Network mismatch",
             "A container of this trial stood in another network than its role may.",
         ),
         "manifest_mismatch": (
@@ -199,19 +199,19 @@ _INTEGRITY = _errors(
             "The bundle's manifest that was kept with the run is missing, or is not the confirmed one.",
         ),
         "reviewed_files": (
-            "Task files differ",
+            "Task files mismatch",
             "A file of the task or of its grading program that went into a container is not the reviewed one.",
         ),
-        "run_refused": ("Identity differs", "A hash or an identity differed before this trial could start."),
+        "run_refused": ("Identity mismatch", "A hash or an identity differed before this trial could start."),
         "artifact_hash": (
-            "Stored file differs",
+            "Stored file mismatch",
             "A stored file is not byte for byte what the provider copied, or the provider recorded no such copy.",
         ),
         "verifier_input": (
-            "Verifier's input differs",
+            "Verifier input mismatch",
             "The verifier received a file that is not what was copied out of the agent's container.",
         ),
-        "times_inverted": ("Times run backwards", "A recorded end lies before its beginning."),
+        "times_inverted": ("Timestamps out of order", "A recorded end lies before its beginning."),
         "observed_broken": (
             "Provider's record broken",
             "The provider's record of what it saw has a gap, a repetition or an unreadable line.",
@@ -243,19 +243,19 @@ _INVALID = _errors(
     FailureClass.INVALID_EVALUATION,
     "Nothing was measured. Check the worker's harness lock and the endpoint, then start a new run.",
     {
-        "install_only": ("Agent only installed", "Harbor was told to install the agent and stop there."),
-        "verification_disabled": ("Verification disabled", "Harbor was told not to grade."),
+        "install_only": ("Agent only installed", "Harbor was configured to install the agent and stop there."),
+        "verification_disabled": ("Verification disabled", "Harbor was configured not to grade."),
         "shared_verifier": (
             "Shared verifier",
             "The verifier shared the agent's container instead of having its own.",
         ),
-        "other_agent": ("Another agent", "Harbor ran another agent than the one that was confirmed."),
+        "other_agent": ("Wrong agent", "Harbor ran another agent than the one that was confirmed."),
         "other_controls": (
-            "Other controls",
+            "Controls mismatch",
             "Harbor applied other controls than the ones that were confirmed.",
         ),
         "other_limits": (
-            "Other limits",
+            "Limits mismatch",
             "A container of this trial ran with other limits than the ones that were confirmed.",
         ),
         "told_differently": (
@@ -263,11 +263,11 @@ _INVALID = _errors(
             "Harbor or its provider was given another configuration than the one that was confirmed.",
         ),
         "agent_version": (
-            "Agent not seen",
+            "Agent version not verified",
             "The provider did not see the locked version of the agent before it ran.",
         ),
         "no_agent_end": (
-            "No end of the agent",
+            "Agent end not recorded",
             "No end of the agent's command was recorded, so it is not known that it ran.",
         ),
         "no_completion": (
@@ -314,7 +314,7 @@ _WORKER = _errors(
         "disk_full": ("Disk full", "The worker's disk was full."),
         "provider_failure": ("Provider failure", "The environment provider recorded a failure."),
         "verifier_transfer": (
-            "Verifier's files not complete",
+            "Verifier transfer failed",
             "A transfer to or from the verifier did not succeed, so the grade cannot be read whole.",
         ),
     },
@@ -325,7 +325,7 @@ _HARNESS = _errors(
     "Look at the harness log among the private evidence.",
     {
         "config_differs": (
-            "Harbor's config differs",
+            "Harbor config mismatch",
             "Harbor recorded another config than the one it was given.",
         ),
         "no_result": ("No result", "Harbor ended without writing a result for this trial."),

@@ -26,7 +26,7 @@ def condition(worker: Worker, now: datetime) -> Condition:
     if worker.pid is None:
         return Condition("unseen", f"Stopped {words.ago(worker.heartbeat_at, now)}")
     if not worker.alive:
-        return Condition("attention", f"Not heard from since {words.minute(worker.heartbeat_at, now)}")
+        return Condition("attention", f"No heartbeat since {words.minute(worker.heartbeat_at, now)}")
     if worker.draining:
         return Condition("running", "Draining")
     return Condition("running" if getattr(worker, "active_runs", 0) else "held", "Serving")

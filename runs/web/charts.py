@@ -1,4 +1,4 @@
-"""How are times and outcomes drawn? Server-rendered SVG: geometry in attributes, hue by class, words for all.
+"""Charts of times and outcomes as server-rendered SVG: geometry in attributes, hue by class, words for all.
 
 Every picture has a text alternative or stands beside its numbers; no style attribute, no script.
 """

@@ -1,4 +1,4 @@
-"""Which runs does a list show? The filters of the runs list, each backed by an index."""
+"""Filters of the runs list, each backed by an index."""
 
 from dataclasses import dataclass
 
@@ -74,9 +74,9 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     cleanup = django_filters.ChoiceFilter(
         choices=[
             ("clean", "clean"),
-            ("failed", "something left"),
+            ("failed", "failed"),
             ("declared", "declared resolved"),
-            ("pending", "not yet"),
+            ("pending", "pending"),
         ],
         empty_label="any",
         label="Cleanup",

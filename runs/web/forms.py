@@ -1,4 +1,4 @@
-"""What does a person choose for a run, and how is it read from a form?"""
+"""Forms of a new run and of a bundle's review."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from runs.services.previewing import Choice
 from runs.services.refusals import WHOLE_WANTED, BadInput, NotWhole, whole_number
 from runs.services.worker_condition import condition
 
-_OPTIONAL = "Leave it empty for the profile's own."
+_OPTIONAL = "Empty: the profile's own limit."
 _NO_SUITE = "suite_not_installed"
-_NONE_CHOSEN = "Choose one {word} of the list."
-_NOT_OFFERED = "This {word} is not offered any more. Choose another one."
+_NONE_CHOSEN = "Choose one {word} from the list."
+_NOT_OFFERED = "This {word} is no longer available. Choose another one."
 
 
 class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
@@ -76,10 +76,10 @@ class RunForm(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Tasks",
-        help_text="None chosen means all of them. They run in the profile's order.",
+        help_text="None selected: all of them. Tasks run in the profile's order.",
     )
-    max_steps = _Whole(required=False, widget=_at_least_1(), label="Steps, each task", help_text=_OPTIONAL)
-    max_trial_seconds = _Whole(required=False, widget=_at_least_1(), label="Seconds, each trial", help_text=_OPTIONAL)
+    max_steps = _Whole(required=False, widget=_at_least_1(), label="Steps per task", help_text=_OPTIONAL)
+    max_trial_seconds = _Whole(required=False, widget=_at_least_1(), label="Seconds per trial", help_text=_OPTIONAL)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -162,5 +162,5 @@ class ReviewForm(forms.Form):
     manifest_sha256 = forms.CharField(
         max_length=64,
         widget=forms.HiddenInput,
-        error_messages={"required": "The page did not say which manifest it showed. Load it again, then approve it."},
+        error_messages={"required": "The page did not say which manifest it showed. Reload it, then approve."},
     )

@@ -1,4 +1,4 @@
-"""What is written many times on a page? The lines of the trial table, of a log and of the runs list, as markup.
+"""Rows that a page has many of as markup: of the trial table, a log and the runs list.
 
 A template takes a hundred times as long for a line, and a page has up to 250 of them. Here are no decisions, only
 markup around rows of `runs.web.presenting`: every text is escaped here or made by `runs.web.charts` and `lib.markup`.
@@ -13,8 +13,8 @@ from benchsite.lib.markup import icon, moment, result, unknown
 from benchsite.lib.words import NOT_RECORDED, NOT_REPORTED
 from runs.web.presenting.log import LogRow
 from runs.web.presenting.run_rows import RunRow
+from runs.web.presenting.run_totals import TotalsRow
 from runs.web.presenting.trials import Row
-from runs.web.presenting.whole_run import WholeRun
 
 
 def trials(rows: Iterable[tuple[Row, str, SafeString]]) -> SafeString:
@@ -50,8 +50,8 @@ def _counted(steps: str, tokens: str, cost: str, took: str) -> str:
     )
 
 
-def whole_run(row: WholeRun, stages: SafeString) -> SafeString:
-    """The foot of the trial table: the run around its trials, and what they came to together."""
+def totals(row: TotalsRow, stages: SafeString) -> SafeString:
+    """The foot of the trial table: sums over the trials, and the run's time outside of them."""
     if not row.begun:
         facts = f'<td class="num fact quiet" colspan="3">{escape(row.took)}</td>'
     elif not row.trials_begun:
@@ -64,7 +64,7 @@ def whole_run(row: WholeRun, stages: SafeString) -> SafeString:
         tokens = escape(row.tokens) if row.tokens else unknown(NOT_REPORTED)
         facts = _counted(steps, tokens, row.cost, row.took)
     return mark_safe(
-        f'<tr><th scope="row" class="lead-cell">Whole run</th>\n<td class="side-cell">{result(row.mark)}</td>\n'
+        f'<tr><th scope="row" class="lead-cell">Total</th>\n<td class="side-cell">{result(row.mark)}</td>\n'
         f'<td class="say">{escape(row.sentence)}</td>\n<td>{stages}</td>\n{facts}</tr>'
     )
 
@@ -88,11 +88,11 @@ def runs(rows: Iterable[tuple[RunRow, str, SafeString]]) -> SafeString:
 
 
 def _run(row: RunRow, address: str, strip: SafeString) -> str:
-    rate = f"<b>{escape(row.rate)}</b> passed" if row.rate else '<span class="quiet">no rate</span>'
+    rate = f"<b>{escape(row.rate)}</b> passed" if row.rate else '<span class="quiet">no pass rate</span>'
     return (
         f'<tr><th scope="row" class="lead-cell"><a class="name mono" href="{escape(address)}">{escape(row.short)}</a>'
         f'<small>{escape(row.profile)}</small></th>\n<td class="side-cell">{result(row.mark)}</td>\n<td>{strip}</td>\n'
-        f'<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> evaluated</td>\n<td class="fact">{escape(row.model)}'
+        f'<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> graded</td>\n<td class="fact">{escape(row.model)}'
         f'<small><span class="unit"> at </span>{escape(row.endpoint)}</small></td>\n'
         f'<td class="fact">{_cleanup(row)}</td>\n<td class="num fact">{moment(row.started, "short")}'
         f'<small><span class="unit">, </span>by {escape(row.who)}</small></td>\n'
@@ -101,7 +101,8 @@ def _run(row: RunRow, address: str, strip: SafeString) -> str:
 
 
 def _cleanup(row: RunRow) -> str:
+    named = f'<span class="unit">cleanup </span>{escape(row.cleanup)}'
     if not row.cleanup_icon:
-        return f'<span class="quiet">{escape(row.cleanup)}</span>'
+        return f'<span class="quiet">{named}</span>'
     tone = "attention" if row.cleanup_icon == "attention" else ""
-    return f'<span class="state {tone}">{icon(row.cleanup_icon)}{escape(row.cleanup)}</span>'
+    return f'<span class="state {tone}">{icon(row.cleanup_icon)}{named}</span>'

@@ -166,7 +166,7 @@ def counts_move_until_the_verdict(story: Story) -> str:
     second = story.real.stage.hold(story.alias(Mode.POSITIVE), SECOND)
     run = started(story, Mode.POSITIVE)
     story.comes(shown("Ended"), "1")
-    expect(shown("Not ended")(story.operator)).to_have_text("1")
+    expect(shown("Pending")(story.operator)).to_have_text("1")
     expect(verdict(story.operator)).to_have_text("Running")
     expect(story.operator.locator("#panel-trials")).to_contain_text("judged with the others at the run's end")
     assert violations_if_scripted(story) == []

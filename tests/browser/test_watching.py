@@ -78,8 +78,8 @@ def test_a_retried_cleanup_shows_its_result_without_loading_again(site: Site, pa
     run = make_run(site, "error")
     watched(page, run)
     loaded: list[str] = []
-    page.get_by_role("button", name="Retry the cleanup").click()
-    expect(page.locator("#panel-owned")).to_contain_text("was asked again at")
+    page.get_by_role("button", name="Retry cleanup").click()
+    expect(page.locator("#panel-owned")).to_contain_text("retry requested at")
     page.on("framenavigated", lambda frame: loaded.append(frame.url))
     lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.CLEAN)
     expect(page.locator("#owned + .tag")).to_have_text("clean")

@@ -169,7 +169,7 @@ def test_viewers_see_no_private_text_on_a_run(full: Site) -> None:
     run = full.runs["error"]
     text = signed_in(full, "viewer").get(address(full, "run")).content.decode()
     assert "mini-swe-agent 2.4.6 found in the image" not in text
-    assert "Raw logs are for operators" in text
+    assert "Log: operators only." in text
     for resource in run.resources.all():
         assert resource.resource_id not in text
     assert "removal is already in progress" not in text
@@ -186,7 +186,7 @@ def test_operators_see_logs_and_exact_ids(full: Site) -> None:
 def test_viewers_are_offered_nothing_they_may_not_do(full: Site) -> None:
     for path in ("/", "/runs/", address(full, "run"), f"/runs/{full.runs['running'].key}/"):
         text = signed_in(full, "viewer").get(path).content.decode()
-        for forbidden in ("/runs/new/", "Retry the cleanup", "Cancel run "):
+        for forbidden in ("/runs/new/", "Retry cleanup", "Cancel run "):
             assert forbidden not in text
 
 

@@ -18,7 +18,7 @@ def never_reported(site: Site) -> Preview:
 
 def test_a_worker_without_a_report_blocks_once_and_names_its_remedy(site: Site, browse: Browser) -> None:
     text = plain(page(browse("operator"), never_reported(site)))
-    assert text.count("Blocks.") == 1
+    assert text.count("Blocking.") == 1
     assert "Worker wroker-1 never reported. Without its report 8 other checks could not be made" in text
     assert "Run manage.py prepare on that host, then manage.py worker --report." in text
     assert "Nine checks block the start for one reason. It names its remedy." in text
@@ -28,7 +28,7 @@ def test_a_worker_without_a_report_blocks_once_and_names_its_remedy(site: Site, 
 def test_the_head_counts_every_check_and_adds_up(site: Site, browse: Browser) -> None:
     made = never_reported(site)
     text = plain(page(browse("operator"), made))
-    assert "16 made at" in text and "6 hold, 1 to note, 9 block for one reason." in text
+    assert "16 checks at" in text and "6 passed, 1 to note, 9 block for one reason." in text
     assert len(made.checks) == 16 == 6 + 1 + 9
 
 

@@ -11,7 +11,7 @@ from runs.services.endpoint_testing import finish, not_made
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site
 
-BUTTON = "Test the connection"
+BUTTON = "Test connection"
 READY = judge(Answer("ok", None, 200), has_credential=True)
 ABSENT = judge(Answer("upstream_error", "status", 404, "no such model"), has_credential=True)
 
@@ -43,13 +43,13 @@ def test_without_javascript_pressing_it_leads_back_to_the_page_which_says_so(
     with django_capture_on_commit_callbacks(execute=True):
         response = ask(browse("operator"), site)
     text = response.content.decode()
-    assert "was asked to test the connection" in text and "Waiting for the worker" in text
+    assert "Connection test requested from" in text and "Waiting for the worker" in text
     assert jobs == [("endpoint test", EndpointTest.objects.get().pk, site.worker.name)]
 
 
 def test_pressing_it_twice_asks_once(site: Site, browse: Browser) -> None:
     ask(browse("operator"), site)
-    assert "is testing it already" in ask(browse("other_operator"), site).content.decode()
+    assert "is already testing this connection" in ask(browse("other_operator"), site).content.decode()
     assert EndpointTest.objects.count() == 1
 
 

@@ -22,9 +22,9 @@ def any_counts(draw: st.DrawFn) -> Counts:
 @given(any_counts())
 def test_the_strip_is_a_sum_as_its_signs_say(counts: Counts) -> None:
     cells = {cell.word: cell.n for cell in strip(counts)}
-    assert cells["Evaluated"] == cells["Passed"] + cells["Failed"]
-    rest = cells.get("Ended", 0) + cells.get("Not ended", 0)
-    assert cells["Requested"] == cells["Evaluated"] + cells["Error"] + cells["Cancelled"] + rest
+    assert cells["Graded"] == cells["Passed"] + cells["Failed"]
+    rest = cells.get("Ended", 0) + cells.get("Pending", 0)
+    assert cells["Requested"] == cells["Graded"] + cells["Error"] + cells["Cancelled"] + rest
     assert counts.adds_up
 
 
@@ -96,7 +96,7 @@ def test_an_unfinished_cleanup_is_never_shown_as_held() -> None:
 
 
 def test_the_bar_is_also_read_aloud() -> None:
-    assert aloud(Counts(4, 1, 1, 1, 0, False)) == "1 passed, 1 failed, 1 error and 1 not ended"
+    assert aloud(Counts(4, 1, 1, 1, 0, False)) == "1 passed, 1 failed, 1 error and 1 pending"
 
 
 def test_a_run_without_trials_is_no_pass() -> None:

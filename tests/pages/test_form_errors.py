@@ -48,7 +48,7 @@ def at_field(text: str, anchor: str) -> str:
 
 def test_a_wider_limit_is_said_on_top_and_at_its_field_in_the_same_words(site: Site, browse: Browser) -> None:
     text = choose(site, browse("operator"), max_steps=9_999).content.decode()
-    assert f'<a href="#id_max_steps">Steps, each task: {WIDER}</a>' in summary(text)
+    assert f'<a href="#id_max_steps">Steps per task: {WIDER}</a>' in summary(text)
     assert at_field(text, "id_max_steps") == WIDER
     assert 'aria-invalid="true"' in control(text, "max_steps")
     assert "max_steps:" not in plain(text)
@@ -58,7 +58,7 @@ def test_the_summary_takes_the_focus_and_keeps_the_code(site: Site, browse: Brow
     text = summary(choose(site, browse("operator"), max_steps=9_999).content.decode())
     assert 'tabindex="-1" autofocus' in text and 'role="alert"' in text
     assert "spec.wider_than_profile" in text
-    assert "Nothing was previewed: 1 thing has to be put right" in plain(text)
+    assert "No preview was made: 1 problem to fix" in plain(text)
 
 
 def test_what_was_typed_is_kept(site: Site, browse: Browser) -> None:
@@ -72,7 +72,7 @@ def test_what_was_typed_is_kept(site: Site, browse: Browser) -> None:
 
 def test_every_problem_is_named_in_the_order_of_the_fields(site: Site, browse: Browser) -> None:
     text = summary(choose(site, browse("operator"), max_steps=9_999, max_trial_seconds=1).content.decode())
-    assert "2 things have to be put right" in text
+    assert "2 problems to fix" in text
     assert text.index("#id_max_steps") < text.index("#id_max_trial_seconds")
 
 
@@ -87,7 +87,7 @@ def test_a_worker_that_is_not_offered_any_more_is_said_at_its_field(site: Site, 
     Worker.objects.create(name="worker-9")
     Worker.objects.filter(pk=site.worker.pk).update(lost_declared_at=timezone.now())
     text = choose(site, browse("operator")).content.decode()
-    assert "Worker: This worker is not offered any more. Choose another one." in plain(summary(text))
+    assert "Worker: This worker is no longer available. Choose another one." in plain(summary(text))
     assert "input.unknown_worker" in summary(text)
 
 
@@ -139,7 +139,7 @@ def test_a_wrong_password_is_said_at_its_field(site: Site, browse: Browser) -> N
 
 def test_a_failed_sign_in_keeps_the_name(site: Site, client: Client) -> None:
     text = client.post("/sign-in/", {"username": "viewer-1", "password": "wrong"}).content.decode()
-    assert "You are not signed in: 1 thing has to be put right Name and password do not belong" in plain(summary(text))
+    assert "You are not signed in: 1 problem to fix Wrong user name or password" in plain(summary(text))
     assert 'value="viewer-1"' in control(text, "username")
     assert text.count("autofocus") == 1
 
@@ -148,7 +148,7 @@ def test_the_admins_own_door_says_so_too_and_tells_nothing_about_a_password(site
     answers = [{"username": name, "password": word} for name, word in (("viewer-1", PASSWORD), ("admin-1", "wrong"))]
     pages = [summary(client.post("/admin/login/", data).content.decode()) for data in answers]
     assert pages[0] == pages[1]
-    assert "do not belong together, or this account is not for the admin." in plain(pages[0])
+    assert "Wrong user name or password, or this account has no access to the admin." in plain(pages[0])
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def test_a_list_costs_the_same_with_many_runs(
 
 def test_the_overview_counts_what_runs_and_what_needs_somebody(full: Site) -> None:
     text = plain(signed_in(full, "operator").get("/").content.decode())
-    assert "1 running, 1 waiting" in text and "Task 2 of 3, with coder-medium on worker-1." in text
-    assert f"Waiting {full.runs['queued'].key[:8]} environment-smoke with coder-medium, by operator-1 at" in text
+    assert "1 running, 1 queued" in text and "Task 2 of 3, with coder-medium on worker-1." in text
+    assert f"Queued {full.runs['queued'].key[:8]} environment-smoke with coder-medium, by operator-1 at" in text
     assert "left 2 resources on worker-1" in text
 
 
@@ -130,23 +130,23 @@ def test_what_needs_somebody_is_counted_beyond_what_is_named(site: Site, browse:
     for number in range(9):
         make_run(site, "error", name=f"left {number}")
     text = plain(browse("viewer").get("/").content.decode())
-    assert text.count("left 2 resources on worker-1") == 6 and "3 more runs left something behind" in text
+    assert text.count("left 2 resources on worker-1") == 6 and "3 more runs with a failed cleanup" in text
 
 
 def test_a_quiet_site_says_that_nothing_needs_attention(site: Site, browse: Browser) -> None:
     text = plain(browse("viewer").get("/").content.decode())
-    assert "Nothing. Everything that was created is gone" in text
+    assert "Nothing needs attention. No cleanup has failed" in text
     assert "No run yet." in text
 
 
 def test_rates_of_a_model_are_taken_over_what_was_evaluated(site: Site, browse: Browser) -> None:
     make_run(site, "broken", name="a")
     text = plain(browse("viewer").get("/").content.decode())
-    assert "no rate" in text and "no whole run" in text
+    assert "none graded" in text and "no fully graded run" in text
     make_run(site, "error", name="b")
     text = plain(browse("viewer").get("/").content.decode())
     assert "1 of 2 passed" in text
-    assert "2 of 6 evaluated" in text
+    assert "2 of 6 graded" in text
 
 
 def test_a_fresh_site_teaches_on_every_list(db: None, client: Client) -> None:

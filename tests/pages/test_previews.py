@@ -117,7 +117,7 @@ def test_confirming_twice_gives_the_same_run(site: Site, browse: Browser) -> Non
     first, second = confirm(client, preview), confirm(client, preview)
     assert first["Location"] == second["Location"]
     assert Run.objects.count() == 1
-    assert "had been confirmed before" in client.get(second["Location"]).content.decode()
+    assert "was already confirmed" in client.get(second["Location"]).content.decode()
 
 
 def test_a_used_preview_leads_to_its_run(site: Site, browse: Browser) -> None:
@@ -143,7 +143,7 @@ def test_a_blocking_check_closes_the_gate_and_names_its_remedy(site: Site, brows
     site.worker.image_locks.filter(role="verifier").update(current=False)
     client = browse("operator")
     text = page(client, preview_of(site, client))
-    assert "Blocks." in text
+    assert "Blocking." in text
     assert 'name="token"' not in text
     assert text.index('id="checks"') < text.index('id="cannot"')
 

@@ -33,7 +33,7 @@ def test_the_difference_since_the_reviewed_revision_is_shown(site: Site, browse:
 
 def test_an_approval_reviews_the_new_and_retires_the_old(site: Site, browse: Browser) -> None:
     draft = draft_bundle(site)
-    assert "is reviewed and may run now" in approve(browse("reviewer"), draft)
+    assert "is reviewed and can run now" in approve(browse("reviewer"), draft)
     states = dict(TaskBundle.objects.values_list("revision", "status"))
     assert states == {1: "retired", 2: "reviewed"}
     assert TaskBundle.objects.get(revision=2).review_note == "read every file"
@@ -122,9 +122,9 @@ def action(client: Client, name: str, word: str, *pks: object) -> str:
 
 def test_admin_actions_ask_the_same_functions(full: Site) -> None:
     client = signed_in(full, "admin")
-    assert "1 asked for" in action(client, "runs/run", "cancel", full.runs["running"].pk)
+    assert "1 being cancelled" in action(client, "runs/run", "cancel", full.runs["running"].pk)
     assert Run.objects.get(pk=full.runs["running"].pk).cancel_requested_by_name == "admin-1"
-    assert "asked" in action(client, "runs/run", "retry_cleanup", full.runs["error"].pk)
+    assert "cleanup requested" in action(client, "runs/run", "retry_cleanup", full.runs["error"].pk)
 
 
 def test_a_cleanup_is_retried_from_what_is_left_once_for_each_run(full: Site) -> None:
@@ -132,7 +132,7 @@ def test_a_cleanup_is_retried_from_what_is_left_once_for_each_run(full: Site) ->
     left = [resource.pk for resource in run.resources.all() if resource.left]
     assert len(left) == 2
     text = action(client, "runs/ownedresource", "retry_cleanup", *left)
-    assert text.count(f"{run.key[:8]}: asked.") == 1
+    assert text.count(f"{run.key[:8]}: cleanup requested.") == 1
     assert AuditEntry.objects.filter(kind="cleanup", run_id=run.pk).count() == 1
 
 
@@ -250,7 +250,7 @@ def test_a_profile_is_uploaded_byte_for_byte(site: Site, browse: Browser) -> Non
     stored = Profile.objects.exclude(pk=site.profile.pk).get()
     assert bytes(stored.source) == data
     text = plain(browse("viewer").get(f"/profiles/{stored.pk}/").content.decode())
-    assert "its suites do not run here" in text
+    assert "this site cannot run the suites" in text
 
 
 # --- two at once ---
@@ -286,7 +286,7 @@ def test_two_operators_who_cancel_at_once_ask_once(site: Site, browse: Browser) 
     at_once(*press)
     assert AuditEntry.objects.filter(kind="cancel").count() == 1
     winner = Run.objects.get().cancel_requested_by_name
-    assert all(f"{winner} asked at" in plain(page) for page in pages)
+    assert all(f"{winner} requested it at" in plain(page) for page in pages)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -308,7 +308,7 @@ def test_two_reviews_at_once_are_one_review(site: Site, browse: Browser) -> None
     clients = [browse("reviewer"), browse("reviewer")]
     at_once(*[lambda client=client: pages.append(approve(client, draft)) for client in clients])
     assert AuditEntry.objects.filter(kind="bundle_review", subject=str(draft)).count() == 1
-    assert sum("is reviewed and may run now" in page for page in pages) == 1
+    assert sum("is reviewed and can run now" in page for page in pages) == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -322,5 +322,5 @@ def test_two_operators_who_retry_a_cleanup_at_once_both_read_the_truth(site: Sit
         for client in clients
     ]
     at_once(*press)
-    assert all("worker-1 was asked to clean up" in page for page in pages) and len(pages) == 2
+    assert all("Cleanup requested from worker-1" in page for page in pages) and len(pages) == 2
     assert (Run.objects.get().verdict, Run.objects.get().cleanup) == ("error", "failed")

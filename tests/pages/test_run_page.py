@@ -31,13 +31,13 @@ def plain(html: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("passed", "All three trials were evaluated and all passed."),
-        ("failed", "All three trials were evaluated; two passed, and the floor asks for all."),
+        ("passed", "All three trials were graded and all passed."),
+        ("failed", "All three trials were graded; two passed, and the profile requires all."),
         ("error", "One of three trials was not graded, so this run neither passed nor failed."),
         ("incomplete", "One of three trials was not graded"),
         ("cancelled", "operator-2 cancelled after 1 trial"),
-        ("running", "There is no verdict before every trial has ended."),
-        ("queued", "Waits for worker-1. Nothing has been created yet."),
+        ("running", "The verdict follows when every trial has ended."),
+        ("queued", "Waiting for worker-1. Nothing has been created yet."),
         ("broken", "No trial was graded."),
     ],
 )
@@ -51,8 +51,8 @@ def test_the_counts_on_the_page_add_up(site: Site, browse: Browser, kind: str) -
     numbers = dict(re.findall(r"</svg>(\w[\w ]*)</dt><dd class=\"n\">(\d+)</dd>", html))
     numbers |= dict(re.findall(r"<dt>(\w+)</dt><dd class=\"n\">(\d+)</dd>", html))
     n = {word: int(number) for word, number in numbers.items()}
-    assert n["Evaluated"] == n["Passed"] + n["Failed"]
-    assert n["Requested"] == n["Evaluated"] + n["Error"] + n["Cancelled"] + n.get("Ended", 0) + n.get("Not ended", 0)
+    assert n["Graded"] == n["Passed"] + n["Failed"]
+    assert n["Requested"] == n["Graded"] + n["Error"] + n["Cancelled"] + n.get("Ended", 0) + n.get("Pending", 0)
 
 
 def test_an_error_is_never_called_a_failure(site: Site, browse: Browser) -> None:
@@ -66,8 +66,8 @@ def test_an_error_is_never_called_a_failure(site: Site, browse: Browser) -> None
 
 def test_a_run_without_a_grade_shows_no_rate(site: Site, browse: Browser) -> None:
     text = plain(text_of(browse("viewer"), make_run(site, "broken")))
-    assert "0 of 3 requested evaluated" in text
-    assert "evaluated passed" not in text
+    assert "0 of 3 graded" in text
+    assert "of 0" not in text and not re.search(r"\d passed", text)
 
 
 def test_unknown_is_said_in_words(site: Site, browse: Browser) -> None:
@@ -79,15 +79,15 @@ def test_unknown_is_said_in_words(site: Site, browse: Browser) -> None:
 
 def test_resources_left_behind_are_named_with_a_retry(site: Site, browse: Browser) -> None:
     text = plain(text_of(browse("operator"), make_run(site, "error")))
-    assert "10 found" in text
+    assert "10 recorded" in text
     assert "8 removed" in text
     assert "2 left on worker-1" in text
     assert "Two owned resources are still on worker-1." in text
-    assert "Retry the cleanup" in text
+    assert "Retry cleanup" in text
 
 
 def test_a_clean_run_offers_no_retry(site: Site, browse: Browser) -> None:
-    assert "Retry the cleanup" not in text_of(browse("operator"), make_run(site, "passed"))
+    assert "Retry cleanup" not in text_of(browse("operator"), make_run(site, "passed"))
 
 
 def test_cancel_says_what_it_stops_and_what_it_keeps(site: Site, browse: Browser) -> None:
@@ -97,7 +97,7 @@ def test_cancel_says_what_it_stops_and_what_it_keeps(site: Site, browse: Browser
         "the gateway",
         "the result of 1 trial and all evidence so far",
         "2 trials count as cancelled, not as failed",
-        "Pressing it twice is harmless",
+        "Safe to press twice",
     ):
         assert words in text
 
@@ -107,7 +107,7 @@ def test_pressing_cancel_twice_asks_once(site: Site, browse: Browser) -> None:
     client.post(f"/runs/{run.key}/cancel/")
     asked = Run.objects.get().cancel_requested_at
     response = client.post(f"/runs/{run.key}/cancel/", follow=True)
-    assert "changed nothing" in plain(response.content.decode())
+    assert "already being cancelled" in plain(response.content.decode())
     assert Run.objects.get().cancel_requested_at == asked
     assert AuditEntry.objects.filter(kind="cancel").count() == 1
 
@@ -117,15 +117,15 @@ def test_a_second_operator_sees_who_cancelled(site: Site, browse: Browser) -> No
     browse("operator").post(f"/runs/{run.key}/cancel/")
     response = browse("other_operator").post(f"/runs/{run.key}/cancel/", follow=True)
     text = plain(response.content.decode())
-    assert "It is being cancelled already" in text
-    assert "operator-1 asked at" in text
+    assert "The run is already being cancelled" in text
+    assert "operator-1 requested it at" in text
     assert "Cancelling" in text
 
 
 def test_cancelling_an_ended_run_is_harmless(site: Site, browse: Browser) -> None:
     run = make_run(site, "passed")
     response = browse("operator").post(f"/runs/{run.key}/cancel/", follow=True)
-    assert "It had ended before" in plain(response.content.decode())
+    assert "The run had already ended" in plain(response.content.decode())
     assert Run.objects.get().verdict == "passed"
 
 
@@ -134,7 +134,7 @@ def test_cancelling_a_queued_run_ends_it_at_once(site: Site, browse: Browser) ->
     response = browse("operator").post(f"/runs/{run.key}/cancel/", follow=True)
     text = plain(response.content.decode())
     assert "nothing had been created" in text
-    assert "Nothing left behind : nothing was created" in text and "Integrity held : nothing was checked" in text
+    assert "Cleanup : nothing was created" in text and "Integrity : nothing was checked" in text
     assert Run.objects.get().verdict == "cancelled"
 
 
@@ -142,7 +142,7 @@ def test_cancelling_a_queued_run_ends_it_at_once(site: Site, browse: Browser) ->
 def test_a_retry_asks_the_worker_and_keeps_the_verdict(site: Site, browse: Browser, jobs: list[Any]) -> None:
     run = make_run(site, "error")
     response = browse("operator").post(f"/runs/{run.key}/cleanup/", follow=True)
-    assert "worker-1 was asked to clean up" in plain(response.content.decode())
+    assert "Cleanup requested from worker-1" in plain(response.content.decode())
     assert [job[0] for job in jobs] == ["cleanup"]
     assert Run.objects.get().verdict == "error"
 
@@ -150,7 +150,7 @@ def test_a_retry_asks_the_worker_and_keeps_the_verdict(site: Site, browse: Brows
 def test_a_retry_on_a_clean_run_asks_for_nothing(site: Site, browse: Browser, jobs: list[Any]) -> None:
     run = make_run(site, "passed")
     response = browse("operator").post(f"/runs/{run.key}/cleanup/", follow=True)
-    assert "clean already" in plain(response.content.decode())
+    assert "Already clean" in plain(response.content.decode())
     assert jobs == []
 
 
@@ -167,8 +167,8 @@ def test_a_trial_that_ended_is_counted_before_it_is_judged(site: Site, browse: B
     lifecycle.trial_over(run.pk, 2)
     text = browse("operator").get(f"/runs/{run.key}/").content.decode()
     cells = dict(re.findall(r'<dt>(?:<svg.*?</svg>)?([^<]+)</dt><dd class="n">(\d+)</dd>', text))
-    assert (cells["Requested"], cells["Passed"], cells["Ended"], cells["Not ended"]) == ("3", "1", "1", "1")
-    assert "judged with the others at the run&#x27;s end" in text
+    assert (cells["Requested"], cells["Passed"], cells["Ended"], cells["Pending"]) == ("3", "1", "1", "1")
+    assert "classified with the other trials when the run ends" in text
     assert "2 of 3" in browse("operator").get("/").content.decode()
 
 
@@ -177,7 +177,7 @@ def test_a_silent_worker_is_said_on_the_page(site: Site, browse: Browser) -> Non
     client = browse("viewer")
     assert "has been silent" not in text_of(client, run)
     Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=2))
-    assert "worker-1 has been silent since" in plain(text_of(client, run))
+    assert "No heartbeat from worker-1 since" in plain(text_of(client, run))
 
 
 # --- the log ---
@@ -321,10 +321,10 @@ def test_a_trial_that_ran_into_its_limit_says_so_at_the_step_and_beside_it_what_
 def test_a_queued_run_says_what_it_waits_for(site: Site, browse: Browser) -> None:
     first = make_run(site, "queued", name="first", at=timezone.now() - timedelta(minutes=1))
     second = make_run(site, "queued", name="second", at=timezone.now())
-    assert "Waits for worker-1. 1 run is before this one. Nothing" in plain(text_of(browse("viewer"), second))
-    assert "Waits for worker-1. Nothing" in plain(text_of(browse("viewer"), first))
+    assert "Waiting for worker-1. 1 run is ahead of this one. Nothing" in plain(text_of(browse("viewer"), second))
+    assert "Waiting for worker-1. Nothing" in plain(text_of(browse("viewer"), first))
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
-    assert "It is not running: start it there with manage.py worker." in plain(text_of(browse("viewer"), first))
+    assert "The worker is not running: start it there with manage.py worker." in plain(text_of(browse("viewer"), first))
 
 
 def test_an_endpoint_that_was_not_ready_is_named_with_its_remedy(site: Site, browse: Browser) -> None:
@@ -358,15 +358,15 @@ def test_a_secret_that_was_found_says_why_a_run_is_an_error_and_what_to_do(site:
     run.trials.exclude(ordinal=1).delete()
     Run.objects.filter(pk=run.pk).update(count_requested=1, count_evaluated=1, count_failed=0, count_error=0)
     text = plain(text_of(browse("operator"), run))
-    assert "evaluated, but a check of its integrity did not hold, so this run may not count as a pass." in text
-    assert "Replace that credential where it is held." in text and secret not in text
+    assert "graded, but an integrity check failed, so this run does not count as a pass." in text
+    assert "Replace that credential where it is stored." in text and secret not in text
 
 
 def test_a_run_with_many_acts_says_that_the_first_ones_are_not_shown(site: Site, browse: Browser) -> None:
     run = make_run(site, "error")
-    assert "acts; the audit log" not in text_of(browse("operator"), run)
+    assert "entries; the admin has" not in text_of(browse("operator"), run)
     for number in range(11):
         AuditEntry.objects.create(kind="download", actor_name=f"reader-{number}", run_id=run.pk, detail={})
     text = plain(text_of(browse("operator"), run))
-    assert "The last 12 acts; the audit log has those before them." in text and "reader-10" in text
-    assert "made the preview" not in text and "confirmed and started it" in text
+    assert "The last 12 entries; the admin has the older ones." in text and "reader-10" in text
+    assert "previewed the run" not in text and "started the run" in text

@@ -65,10 +65,10 @@ def test_a_step_of_another_window_is_found_by_its_number(site: Site, browse: Bro
 def test_the_search_looks_at_all_steps_and_marks_what_it_found(site: Site, browse: Browser) -> None:
     run, client = a_run(site, native_trajectory(120)), browse("operator")
     html = page(client, run, "?q=TYPO")
-    assert "20 steps hold “TYPO”" in plain(html)
+    assert "20 steps match “TYPO”" in plain(html)
     assert "<mark>typo</mark>" in html
     assert "#step-119" in html
-    assert "0 steps hold" in plain(page(client, run, "?q=nowhere at all"))
+    assert "0 steps match" in plain(page(client, run, "?q=nowhere at all"))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_long_command_says_what_is_folded_and_what_is_left_out(site: Site, bro
     text = plain(browse("operator").get(f"/runs/{run.key}/trials/1/trajectory/").content.decode())
     assert len(re.findall(r"20,000 of [\d,]+ characters are shown, the middle is left out", text)) == 1
     beside = plain(browse("operator").get(f"/runs/{run.key}/trials/1/").content.decode())
-    assert re.search(r"\[the other [\d,]+ lines, [\d.]+ KiB among all steps\]", beside)
+    assert re.search(r"\[the other [\d,]+ lines, [\d.]+ KiB in the trajectory\]", beside)
 
 
 def test_a_long_output_says_how_much_is_folded() -> None:

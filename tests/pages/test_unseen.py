@@ -143,7 +143,7 @@ def test_nothing_that_people_or_files_say_hides_anything(site: Site, browse: Bro
     type(site.profile).objects.update(description=hidden)
     manifest = json.dumps({"description": hidden, "tasks": [{"name": hidden, "title": hidden}]})
     TaskBundle.objects.create(
-        name="odd", revision=1, manifest=manifest, manifest_sha256="0" * 64, location="x", created_by_name=hidden
+        name="odd", revision=1, manifest=manifest, manifest_sha256="0" * 64, created_by_name=hidden
     )
     Run.objects.filter(pk=run.pk).update(failure_detail=hidden)
     OwnedResource.objects.filter(run=run).update(detail=hidden)

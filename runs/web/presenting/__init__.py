@@ -1,1 +1,1 @@
-"""What does a page say about the rows it shows? Finished values for templates, which decide nothing."""
+"""Finished values of pages from rows of the database; templates decide nothing."""

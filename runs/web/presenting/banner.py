@@ -1,4 +1,4 @@
-"""What does a run amount to, in one word and one sentence? The verdict banner of the run page. Pure."""
+"""The verdict banner of a run's page: one word and one sentence. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,29 +11,29 @@ from runs.checks import readiness
 from runs.models.states import Cleanup, RunState, Stage
 from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 from runs.web.presenting.counts import Counts
 
 if TYPE_CHECKING:
     from runs.models import Run
 
 STALE_AFTER = timedelta(seconds=45)
-_NO_VERDICT_YET = "There is no verdict before every trial has ended."
+_NO_VERDICT_YET = "The verdict follows when every trial has ended."
 _STAGE_WORDS = {
     Stage.PREFLIGHT: "Checking once more on the worker that nothing changed since the preview.",
-    Stage.GATEWAY: "Making the networks and the gateway.",
+    Stage.GATEWAY: "Creating the networks and the gateway.",
     Stage.PROBE: "Proving that a container reaches nothing but the gateway, before any agent starts.",
     Stage.INGEST: "All trials have ended; the evidence is being hashed and graded.",
     Stage.CLEANUP: "Removing everything that this run created, and verifying that it is gone.",
 }
-_DOING = {"setup": "is being set up", "agent": "is with the agent", "verifier": "is being graded"}
+_DOING = {"setup": "setting up", "agent": "the agent is working", "verifier": "the verifier is grading"}
 
 
 @dataclass(frozen=True, slots=True)
 class Banner:
     """``mark`` gives shape, word and tone; ``code`` is set when the run as a whole failed."""
 
-    mark: marks.Mark
+    mark: status_marks.Mark
     sentence: str
     code: str = ""
     remedy: str = ""
@@ -68,7 +68,7 @@ def counts_of(run: "Run", unjudged: int = 0) -> Counts:
 
 def banner(run: "Run", situation: Situation) -> Banner:
     """Word, sentence, and for a run that failed as a whole its code and remedy."""
-    mark = marks.of_run(run)
+    mark = status_marks.of_run(run)
     if not run.terminal:
         return Banner(mark, _live(run, situation))
     known, not_ready = CODES.get(run.failure_code), readiness.told(run.failure_code)
@@ -89,16 +89,16 @@ def is_stale(run: "Run", now: datetime) -> bool:
 def _live(run: "Run", situation: Situation) -> str:
     if run.state == RunState.QUEUED:
         why = f" {situation.waits_for}" if situation.waits_for else ""
-        return f"Waits for {situation.worker}.{why} Nothing has been created yet."
+        return f"Waiting for {situation.worker}.{why} Nothing has been created yet."
     if run.cancel_requested_at:
         who, at = run.cancel_requested_by_name, run.cancel_requested_at
         return (
             f"Asked by {who} at {at:%H:%M:%S}. What runs is being stopped and removed; pressing again changes nothing."
         )
     if run.stage == Stage.TRIAL and run.stage_trial:
-        doing = _DOING.get(situation.current_stage, "has started")
-        task = f", {situation.current_task}," if situation.current_task else ""
-        return f"Task {run.stage_trial} of {run.count_requested}{task} {doing}. {_NO_VERDICT_YET}"
+        doing = _DOING.get(situation.current_stage, "started")
+        task = f", {situation.current_task}" if situation.current_task else ""
+        return f"Task {run.stage_trial} of {run.count_requested}{task}: {doing}. {_NO_VERDICT_YET}"
     return f"{_STAGE_WORDS.get(Stage(run.stage), '')} {_NO_VERDICT_YET}".strip()
 
 
@@ -109,14 +109,14 @@ def _ended(run: "Run", situation: Situation) -> str:
     if run.failure_code or run.state in (RunState.FAILED, RunState.INTERRUPTED):
         return _failed_as_a_whole(run, counts)
     if run.verdict == Verdict.PASSED:
-        return f"{_all(counts)} evaluated and all passed. Nothing was left behind."
+        return f"{_all(counts)} graded and all passed. Nothing was left behind."
     if run.verdict == Verdict.FAILED:
         floor = situation.floor
-        asked = "for all" if floor is None or floor >= 1 else f"for a rate of {floor:.2f}"
-        return f"{_all(counts)} evaluated; {words.spelled(counts.passed)} passed, and the floor asks {asked}."
+        asked = "all" if floor is None or floor >= 1 else f"a pass rate of {floor:.2f}"
+        return f"{_all(counts)} graded; {words.spelled(counts.passed)} passed, and the profile requires {asked}."
     if not counts.error:
-        why = "a check of its integrity did not hold, so " if situation.integrity is False else ""
-        return f"{_all(counts)} evaluated, but {why}this run may not count as a pass."
+        why = "an integrity check failed, so " if situation.integrity is False else ""
+        return f"{_all(counts)} graded, but {why}this run does not count as a pass."
     was = "was" if counts.error == 1 else "were"
     noun = "trial" if counts.requested == 1 else "trials"
     subject = f"{capfirst(words.spelled(counts.error))} of {words.spelled(counts.requested)} {noun}"
@@ -157,7 +157,7 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
 
 def _left(run: "Run", situation: Situation) -> str:
     if run.cleanup == Cleanup.DECLARED:
-        return "That nothing of it is left was declared by a person and never verified."
+        return "The cleanup was declared complete by a person and never verified."
     if run.cleanup != Cleanup.FAILED:
         return ""
     if not situation.left:

@@ -1,4 +1,4 @@
-"""Which checks does a person read, in which words, and which of them only follow from another? Pure over rows.
+"""The checks of a preview as rows; those that only follow from another are folded into it. Pure over rows.
 
 What commands and tools give stays as it is: each check with its code (design 9).
 """
@@ -73,7 +73,7 @@ def check_row(check: _Check) -> CheckRow:
     if check["passed"]:
         return CheckRow("held", "", name, "", str(check["detail"]), "")
     icon = "blocked" if check["level"] == "block" else "attention"
-    word = {"block": "Blocks.", "accept": "To accept.", "note": "Note."}[check["level"]]
+    word = {"block": "Blocking.", "accept": "To accept.", "note": "Note."}[check["level"]]
     return CheckRow(icon, "attention", name, word, str(check["detail"]), str(check["remedy"]))
 
 
@@ -89,11 +89,11 @@ def check_word(name: str) -> str:
 def checks_head(checks: Sequence[_Check], rows: Sequence[CheckRow], clock: str) -> str:
     """How many were made and what came of them; ``clock`` says when. All of them are counted, folded or not."""
     failed = [str(check["level"]) for check in checks if not check["passed"]]
-    parts = [f"{len(checks) - len(failed)} hold"]
+    parts = [f"{len(checks) - len(failed)} passed"]
     parts += [f"{failed.count(level)} to {level}" for level in ("accept", "note") if level in failed]
     blocking = failed.count("block")
     parts.append(f"{blocking} block{_for_reasons(blocking, rows)}" if blocking else "none blocks")
-    return f"{len(checks)} made at {clock}: {', '.join(parts)}. All are made again on the worker."
+    return f"{len(checks)} checks at {clock}: {', '.join(parts)}. All run again on the worker."
 
 
 def blocked_because(blocking: int, rows: Sequence[CheckRow]) -> str:

@@ -1,4 +1,4 @@
-"""What came of an endpoint's connection tests? One row for each worker's last one. Pure over rows."""
+"""An endpoint's connection tests: one row for each worker's last one. Pure over rows."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Do the numbers of a run add up, and what do they mean? The count strip, the rates, the four gates. Pure.
+"""A run's counts: the strip that adds them up, the rates and the pass criteria. Pure.
 
 Rule (design 5 and 9): ``evaluated = passed + failed`` and
 ``requested = evaluated + error + cancelled + not ended``; no rate when nothing was evaluated.
@@ -108,19 +108,19 @@ def strip(counts: Counts) -> list[Cell]:
         Cell(
             "",
             "=",
-            "Evaluated",
+            "Graded",
             counts.evaluated,
             "the agent ran and a separate verifier graded",
             graded=True,
         ),
-        Cell("passed", "(", "Passed", counts.passed, "graded with reward 1", graded=True),
-        Cell("failed", "+", "Failed", counts.failed, "graded with reward 0", graded=True),
+        Cell("passed", "(", "Passed", counts.passed, "reward 1", graded=True),
+        Cell("failed", "+", "Failed", counts.failed, "reward 0", graded=True),
         Cell("error", ") +", "Error", counts.error, "not graded, the reason is named"),
         Cell("cancelled", "+", "Cancelled", counts.cancelled, "stopped before grading"),
     ]
     if not counts.ended or counts.rest:
-        cells.append(Cell("queued rest", "+", "Ended", counts.unjudged, "to be judged when the run ends"))
-        cells.append(Cell("queued rest", "+", "Not ended", counts.open, "nothing once the run is final"))
+        cells.append(Cell("queued rest", "+", "Ended", counts.unjudged, "classified when the run ends"))
+        cells.append(Cell("queued rest", "+", "Pending", counts.open, "queued or running"))
     return cells
 
 
@@ -145,8 +145,8 @@ def shares(counts: Counts) -> list[Share]:
 def aloud(counts: Counts) -> str:
     """The bar in words."""
     named = [("passed", counts.passed), ("failed", counts.failed), ("error", counts.error)]
-    named += [("cancelled", counts.cancelled), ("ended, not judged yet", counts.unjudged)]
-    named.append(("not ended", max(counts.open, 0)))
+    named += [("cancelled", counts.cancelled), ("ended, not classified yet", counts.unjudged)]
+    named.append(("pending", max(counts.open, 0)))
     return get_text_list([f"{n} {word}" for word, n in named if n], "and") or "no trials"
 
 
@@ -157,7 +157,7 @@ def rates(counts: Counts, floor: float | None) -> Rates:
         passed=passed,
         evaluated=f"{counts.evaluated} of {counts.requested}",
         tense="" if counts.ended else " so far",
-        floor="" if floor is None else f"floor {floor:.1f}",
+        floor="" if floor is None else f"minimum pass rate {floor:.2f}",
         applied=_floor_words(counts, floor),
     )
 
@@ -180,20 +180,20 @@ def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: 
     """
     whole = counts.requested > 0 and counts.evaluated == counts.requested
     return [
-        Gate(_icon(whole, counts.ended), "Every trial evaluated", f"{counts.evaluated} of {counts.requested}"),
+        Gate(_icon(whole, counts.ended), "All trials graded", f"{counts.evaluated} of {counts.requested}"),
         _floor_gate(counts, floor, whole),
-        Gate(_icon(integrity, counts.ended), "Integrity held", _integrity_words(integrity, counts.ended)),
+        Gate(_icon(integrity, counts.ended), "Integrity", _integrity_words(integrity, counts.ended)),
         _cleanup_gate(cleanup, owned),
     ]
 
 
 def _cleanup_gate(cleanup: str, owned: str) -> Gate:
-    name = "Nothing left behind"
+    name = "Cleanup"
     match cleanup:
         case "clean":
             return Gate("held", name, owned or "nothing was created")
         case "failed":
-            return Gate("attention", name, owned or "something is left")
+            return Gate("attention", name, owned or "failed")
         case "declared":  # whatever the last attempt counted: a person's word holds no gate
             return Gate("attention", name, "declared, never verified")
     return Gate("queued", name, owned or "at the end")
@@ -201,11 +201,11 @@ def _cleanup_gate(cleanup: str, owned: str) -> Gate:
 
 def _floor_gate(counts: Counts, floor: float | None, whole: bool) -> Gate:
     if not counts.ended:
-        return Gate("queued", "Pass rate at floor", "at the end")
+        return Gate("queued", "Pass rate", "at the end")
     if not whole or floor is None:
-        return Gate("skipped", "Pass rate at floor", "not applied")
+        return Gate("skipped", "Pass rate", "not applied")
     rate = counts.passed / counts.evaluated
-    return Gate("held" if rate >= floor else "attention", "Pass rate at floor", f"{rate:.2f} of {floor:.2f}")
+    return Gate("held" if rate >= floor else "attention", "Pass rate", f"{rate:.2f}, minimum {floor:.2f}")
 
 
 def _icon(held: bool | None, ended: bool) -> str:
@@ -217,4 +217,4 @@ def _icon(held: bool | None, ended: bool) -> str:
 def _integrity_words(held: bool | None, ended: bool) -> str:
     if not ended:
         return "so far"
-    return {True: "every check held", False: "a check failed", None: "nothing was checked"}[held]
+    return {True: "all checks passed", False: "a check failed", None: "nothing was checked"}[held]

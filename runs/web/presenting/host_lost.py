@@ -1,4 +1,4 @@
-"""What follows when a worker host is declared lost? Said before it is done. Pure over rows."""
+"""The effects of declaring a worker host lost, shown before it is done. Pure over rows."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from django.utils.text import capfirst
 
 from benchsite.lib import words
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 from runs.web.presenting.banner import counts_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ class Ending:
     profile: str
     model: str
     stage: str
-    mark: marks.Mark
-    becomes: marks.Mark
+    mark: status_marks.Mark
+    becomes: status_marks.Mark
     keeps: str
     left: int
 
@@ -46,8 +46,8 @@ def ending(run: "Run", left: int) -> Ending:
         profile=run.profile.name,
         model=run.endpoint.model,
         stage=run.get_stage_display(),
-        mark=marks.of_run(run),
-        becomes=marks.RESULTS["cancelled" if run.cancel_requested_at else "error"],
+        mark=status_marks.of_run(run),
+        becomes=status_marks.RESULTS["cancelled" if run.cancel_requested_at else "error"],
         keeps=f"{graded} of {counts.requested} kept",
         left=left,
     )
@@ -58,7 +58,7 @@ def lost_host(endings: list[Ending], waiting: int) -> LostHost:
     left = sum(one.left for one in endings)
     done = [
         f"{capfirst(words.counted(len(endings), 'run'))} {'ends' if len(endings) == 1 else 'end'} now, "
-        "with every trial that was not graded as an error of the worker's run time"
+        "and every trial that was not graded becomes an error (worker runtime)"
         if endings
         else "No run is being executed there, so none ends",
         "Previews of this worker are refused until it is back",
@@ -71,12 +71,12 @@ def lost_host(endings: list[Ending], waiting: int) -> LostHost:
 def _unknown(left: int) -> list[str]:
     counted = words.counted(left, "container or network", "containers and networks")
     first = (
-        f"Whether {counted} of these runs still exist: nothing removes them from here"
+        f"Whether {counted} of these runs still exist: they cannot be removed from here"
         if left
-        else "Whether something of these runs still exists there: nothing looks for it from here"
+        else "Whether anything of these runs still exists there: it cannot be looked for from here"
     )
     return [
         first,
-        "Whether the processes still run, if the host is only cut off: what they report is not taken any more",
-        "The evidence that lies only on that host; it is kept when the worker starts again, which also cleans up",
+        "Whether their processes still run, if the host is only cut off: their reports are no longer accepted",
+        "Evidence that exists only on that host: it is stored when the worker starts again, which also cleans up",
     ]

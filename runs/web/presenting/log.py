@@ -1,4 +1,4 @@
-"""What does the kept end of a run's log say? Pure over rows."""
+"""The log panel of a run: the newest lines that are kept. Pure over rows."""
 
 from dataclasses import dataclass
 from datetime import datetime

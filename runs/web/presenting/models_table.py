@@ -1,4 +1,4 @@
-"""How did each model do lately? Its last runs in order, and rates over what was evaluated. Pure over rows."""
+"""The table of models: each one's last runs in order, and its rates over graded trials. Pure over rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchsite.lib import words
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 
 if TYPE_CHECKING:
     from runs.models import Run
@@ -51,7 +51,7 @@ def _row(model: str, endpoint: str, runs: "list[Run]") -> ModelRow:
         if run.count_evaluated == run.count_requested
         and (seconds := words.between(run.claimed_at, run.ended_at)) is not None
     ]
-    kinds = [marks.of_run(run).kind for run in runs]
+    kinds = [status_marks.of_run(run).kind for run in runs]
     named = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(reversed(kinds))]
     return ModelRow(
         model=model,

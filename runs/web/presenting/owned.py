@@ -1,4 +1,4 @@
-"""What did a run create, and what of it is left? The cleanup panel: found = removed + left. Pure over rows."""
+"""The cleanup panel: a run's containers and networks, found = removed + left. Pure over rows."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from runs.models import OwnedResource, Run
 
 _REASONS = {
-    "unknown": "Its end could not be verified, and unknown is not success.",
+    "unknown": "Its removal could not be verified, and unknown is not success.",
     "foreign": "Its labels do not match this run, so it was left alone.",
     "failed": "It could not be removed.",
     "": "Not tried yet.",
 }
-_STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "unfinished", Cleanup.DECLARED: "declared"}
+_STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "failed", Cleanup.DECLARED: "declared"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ def _declared(run: "Run", *, private: bool) -> str:
     if run.cleanup != Cleanup.DECLARED:
         return ""
     why = f" Their reason: {visible(run.cleanup_reason)}" if private else ""
-    return f"{run.cleanup_declared_by_name} declared that nothing of this run is left. Nobody verified it.{why}"
+    return f"{run.cleanup_declared_by_name} declared that nothing of this run is left. It was not verified.{why}"
 
 
 def in_words(panel: Owned) -> str:
     """For the gate: ``9 of 9 gone`` or ``2 of 9 left``."""
     if not panel.final or not panel.found:
         return ""
-    return f"{panel.left} of {panel.found} left" if panel.left else f"{panel.removed} of {panel.found} gone"
+    return f"{panel.left} of {panel.found} left" if panel.left else f"{panel.removed} of {panel.found} removed"
 
 
 def _thing(row: "OwnedResource", *, final: bool, private: bool) -> Thing:

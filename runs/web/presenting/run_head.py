@@ -1,4 +1,4 @@
-"""What stands in the head of a run's page, and what does cancelling it do? Pure over rows."""
+"""Head, cancel panel and audit rows of a run's page. Pure over rows."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -53,16 +53,17 @@ class AuditRow:
 
 
 _DID = {
-    "preview": "made the preview",
-    "start": "confirmed and started it",
-    "cancel": "asked to cancel it",
-    "cleanup": "retried the cleanup",
+    "preview": "previewed the run",
+    "start": "started the run",
+    "cancel": "requested cancellation",
+    "cleanup": "requested a cleanup retry",
     "download": "downloaded",
     "quarantine": "changed its quarantine:",
     "legal_hold": "changed its legal hold:",
     "expire": "removed expired evidence",
-    "host_lost": "declared its host lost",
+    "host_lost": "declared the host lost",
 }
+_OF_THE_RUN = ("preview", "start")  # their subject is the run's profile, which the page's head names
 
 
 def head(run: "Run", spec: dict[str, Any]) -> Head:
@@ -89,23 +90,23 @@ def cancel(run: "Run", panel: Owned) -> Cancel:
     """The cancel panel for the state that the run is in."""
     asked = ""
     if run.cancel_requested_at:
-        asked = f"{run.cancel_requested_by_name} asked at {run.cancel_requested_at:%H:%M:%S} UTC."
+        asked = f"{run.cancel_requested_by_name} requested it at {run.cancel_requested_at:%H:%M:%S} UTC."
     if run.terminal:
         when = f" It ended at {run.ended_at:%H:%M:%S} UTC." if run.ended_at else ""
-        return Cancel(False, asked, f"Nothing is left to stop.{when}", [], [])
+        return Cancel(False, asked, f"The run has ended; there is nothing to cancel.{when}", [], [])
     if asked:
-        gone = f"{panel.removed} of {panel.found} resources are gone so far." if panel.found else ""
-        return Cancel(False, asked, f"{gone} Pressing again would change nothing.".strip(), [], [])
+        gone = f"{panel.removed} of {panel.found} resources removed so far." if panel.found else ""
+        return Cancel(False, asked, gone or "The run is being cancelled.", [], [])
     return Cancel(True, "", "", _stops(run, panel), _keeps(run))
 
 
 def _stops(run: "Run", panel: Owned) -> list[str]:
     if run.state == RunState.QUEUED:
-        return ["nothing runs yet: the run leaves the queue and never starts"]
-    stops = ["the harness and its whole process group"] if run.stage == Stage.TRIAL else []
+        return ["nothing runs yet: the run is removed from the queue and never starts"]
+    stops = ["the harness and its process group"] if run.stage == Stage.TRIAL else []
     names = Counter(thing.word.lower() for thing in panel.things_left)
     stops += [f"the {name}" if n == 1 else f"{words.spelled(n)} {name}s" for name, n in names.items()]
-    return stops or ["what the worker is preparing"]
+    return stops or ["what the worker has created so far"]
 
 
 def _keeps(run: "Run") -> list[str]:
@@ -119,9 +120,10 @@ def _keeps(run: "Run") -> list[str]:
     if rest:
         count = "counts" if rest == 1 else "count"
         keeps.append(f"{words.counted(rest, 'trial')} {count} as cancelled, not as failed")
-    return [*keeps, "nothing is started again"]
+    return [*keeps, "nothing is restarted"]
 
 
 def audit_row(entry: "AuditEntry") -> AuditRow:
     did = _DID.get(entry.kind, entry.get_kind_display().lower())
-    return AuditRow(entry.at, entry.actor_name, f"{did} {visible(entry.subject)}".strip())
+    subject = "" if entry.kind in _OF_THE_RUN else visible(entry.subject)
+    return AuditRow(entry.at, entry.actor_name, f"{did} {subject}".strip())

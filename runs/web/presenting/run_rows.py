@@ -1,4 +1,4 @@
-"""How does a run look in a list? Pure over rows."""
+"""A run as a row of a list. Pure over rows."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from django.utils.text import capfirst
 from benchsite.lib import words
 from runs.models.states import Cleanup
 from runs.web.presenting import counts as sums
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 from runs.web.presenting.banner import counts_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class RunRow:
 
     key: str
     short: str
-    mark: marks.Mark
+    mark: status_marks.Mark
     shares: list[sums.Share]
     aloud: str
     rate: str
@@ -44,7 +44,7 @@ def run_row(run: "Run") -> RunRow:
     return RunRow(
         key=run.key,
         short=run.key[:8],
-        mark=marks.of_run(run),
+        mark=status_marks.of_run(run),
         shares=sums.shares(counts),
         aloud=capfirst(sums.aloud(counts)),
         rate=rates.passed,
@@ -64,10 +64,10 @@ def _cleanup(run: "Run") -> tuple[str, str]:
     if run.cleanup == Cleanup.CLEAN:
         return "held", "clean"
     if run.cleanup == Cleanup.FAILED:
-        return "attention", "something left"
+        return "attention", "failed"
     if run.cleanup == Cleanup.DECLARED:
-        return "", "declared resolved"
-    return "", "after the run"
+        return "", "declared"
+    return "", "pending"
 
 
 def _took(run: "Run") -> str:

@@ -9,7 +9,7 @@ from django.utils.text import get_text_list
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
-from runs.web.presenting import marks, specs, trials
+from runs.web.presenting import specs, status_marks, trials
 from runs.web.presenting.trials import Stretch
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LimitRow:
 class TrialPage:
     ordinal: int
     name: str
-    mark: marks.Mark
+    mark: status_marks.Mark
     heading: str
     code: str
     sentence: str
@@ -86,7 +86,7 @@ _STEPS: dict[Step, tuple[str, str, str]] = {
 
 def trial_page(trial: "Trial", run: "Run") -> TrialPage:
     spec, document = specs.read(run.spec), result_of(trial)
-    mark = marks.of_trial(trial, run)
+    mark = status_marks.of_trial(trial, run)
     stages = _stages(trial, spec)
     stretches = [Stretch(row[0], row[2], row[3]) for row in stages]
     reached = trial.failure_code.removeprefix("incomplete.").removesuffix("_deadline")

@@ -1,4 +1,4 @@
-"""What happened in each trial, as rows of a table on one common clock? Pure over rows."""
+"""A run's trials as rows of a table, with their stages on one common clock. Pure over rows."""
 
 import json
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from django.utils.text import get_text_list
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.outcomes.codes import BADGES, CODES
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 
 if TYPE_CHECKING:
     from runs.models import Run, Trial
 
 _STAGE_SENTENCES = {
-    "setup": "The container is being made and the task's files are copied in.",
+    "setup": "The container is being created and the task's files are copied in.",
     "agent": "The agent is working.",
-    "verifier": "A separate verifier grades what the agent left.",
-    "ended": "Ended. It is judged with the others at the run's end, when nothing of it can change any more.",
+    "verifier": "A separate verifier is grading the agent's work.",
+    "ended": "Ended. It is classified with the other trials when the run ends.",
 }
 _COUNTS_NEITHER = " The trial was not evaluated and counts neither as passed nor as failed."
 NOTABLE = (
@@ -48,7 +48,7 @@ class Row:
 
     ordinal: int
     name: str
-    mark: marks.Mark
+    mark: status_marks.Mark
     code: str
     sentence: str
     badges: list[str]
@@ -69,7 +69,7 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
     return Row(
         ordinal=trial.ordinal,
         name=visible(trial.task_name),
-        mark=marks.of_trial(trial, run),
+        mark=status_marks.of_trial(trial, run),
         code=trial.failure_code if trial.bucket in ("error", "failed") else "",
         sentence=sentence(trial, run),
         badges=[BADGES.get(badge, badge) for badge in trial.badges if badge in NOTABLE],

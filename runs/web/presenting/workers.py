@@ -1,4 +1,4 @@
-"""What can a worker do, and when was it last seen? Reads its capability report. Pure over rows."""
+"""A worker's row and page, from its capability report. Pure over rows."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.services.worker_condition import condition
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 
 if TYPE_CHECKING:
     from runs.models import Worker
@@ -35,7 +35,7 @@ class WorkerRow:
     """One worker in a list."""
 
     name: str
-    mark: marks.Mark
+    mark: status_marks.Mark
     engine: str
     enforces: str
     missing: int
@@ -69,7 +69,7 @@ def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
     engine = report.get("engine") or {}
     return WorkerRow(
         name=worker.name,
-        mark=marks.Mark(*condition(worker, now)),
+        mark=status_marks.Mark(*condition(worker, now)),
         engine=str(engine.get("version") or ""),
         enforces=_enforces(limits, missing),
         missing=missing,

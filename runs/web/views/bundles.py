@@ -13,7 +13,7 @@ from runs.services.refusals import Refusal
 from runs.web.forms import ReviewForm
 from runs.web.presenting import bundles as presenting
 
-_ANOTHER = "The page showed another manifest than the one that is stored. Look at this one, then approve it."
+_ANOTHER = "The page showed another manifest than the one that is stored. Review this one, then approve it."
 
 
 @require_safe
@@ -55,7 +55,7 @@ def review(request: HttpRequest, name: str, revision: int) -> HttpResponse:
             if form.cleaned_data["manifest_sha256"] != found.manifest_sha256:
                 raise reviewing.BundleRefused(_ANOTHER, code="bundle.another_manifest")
             reviewing.review(found, user=request.user, note=form.cleaned_data["note"])
-            messages.info(request, f"{found} is reviewed and may run now. It never changes again.")
+            messages.info(request, f"{found} is reviewed and can run now. It never changes again.")
             return redirect("bundle", name=name, revision=revision)
     except Refusal as error:
         form.add_error(None, ValidationError(error.sentence, code=error.code))
@@ -74,5 +74,5 @@ def retire(request: HttpRequest, name: str, revision: int) -> HttpResponse:
     except Refusal as error:
         messages.warning(request, error.sentence, "attention")
     else:
-        messages.info(request, f"{found} is retired. Runs that used it keep it.")
+        messages.info(request, f"{found} is retired. Past runs keep it.")
     return redirect("bundle", name=name, revision=revision)

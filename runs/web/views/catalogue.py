@@ -1,4 +1,4 @@
-"""Which profiles and endpoints are known, and what do they fix?"""
+"""Pages of profiles and endpoints."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Test an endpoint's connection from a worker, and watch what comes of it."""
+"""Connection tests of an endpoint: request one, and the live panel of their results."""
 
 from urllib.parse import urlencode
 
@@ -16,8 +16,8 @@ from runs.web.presenting.connections import connection_row
 from runs.web.views.live import Live, answered, part
 
 _EVERY_S = 2
-_ASKED = "{worker} was asked to test the connection. What it finds appears below."
-_OPEN = "{worker} is testing it already; pressing again changed nothing."
+_ASKED = "Connection test requested from {worker}. The result appears below."
+_OPEN = "{worker} is already testing this connection."
 
 
 def connection(request: HttpRequest, endpoint: Endpoint) -> Live:

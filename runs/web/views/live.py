@@ -1,4 +1,4 @@
-"""How does a page keep itself up to date? It asks one address with the tags of its parts; 304 while they are true.
+"""Live updates of pages: a page polls one address with the tags of its parts; 304 while none has changed.
 
 What changed comes back alone, each part into its own place, with the tags to ask with from then on. Many people may
 watch one run: what was made for one of them is remembered for a second, in this process, and given to everybody who

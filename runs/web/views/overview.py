@@ -1,4 +1,4 @@
-"""What needs somebody, what runs now, how do the models do?"""
+"""The overview: what needs attention, what runs now, results by model, recent runs, workers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from runs.models import ACTIVE_STATES, GONE, BundleStatus, Cleanup, Run, RunStat
 from runs.outcomes.buckets import Verdict
 from runs.services import access
 from runs.web import charts
-from runs.web.presenting import attention, marks, models_table, run_head, specs
-from runs.web.presenting.banner import counts_of
+from runs.web.presenting import attention_notes, models_table, run_head, specs, status_marks
+from runs.web.presenting.banner import counts_of, is_stale
 from runs.web.presenting.run_rows import run_row
 from runs.web.presenting.workers import worker_row
 from runs.web.views.live import Live, answered, part, quantised, remembered
@@ -102,16 +102,16 @@ def history(row: models_table.ModelRow) -> SafeString:
     """The run-over-run picture of one model."""
     beats, address = [], addresses()
     for run in row.runs:
-        mark = marks.of_run(run)
-        rate = f"{run.count_passed} of {run.count_evaluated} evaluated passed"
+        mark = status_marks.of_run(run)
+        rate = f"{run.count_passed} of {run.count_evaluated} passed"
         title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
         beats.append(charts.Beat(mark.kind, address(run.key), title))
     return charts.history(beats, row.aloud)
 
 
-def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]:
+def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention_notes.Note]:
     now = timezone.now()
-    notes = [attention.silent(run, now) for run in active if attention.is_silent(run, now)]
+    notes = [attention_notes.run_silent(run, now) for run in active if is_stale(run, now)]
     unclean = (
         Run.objects.filter(cleanup=Cleanup.FAILED)
         .select_related("worker")
@@ -119,15 +119,15 @@ def _notes(active: Sequence[Run], workers: list[Worker]) -> list[attention.Note]
         .only("id", "cleanup_attempts", "worker__name", "created_at")
     )
     found = list(unclean[:_NOTES])
-    notes += [attention.left_behind(run, run.left) for run in found]
+    notes += [attention_notes.cleanup_failed(run, run.left) for run in found]
     if len(found) == _NOTES and (more := Run.objects.filter(cleanup=Cleanup.FAILED).count() - _NOTES):
-        notes.append(attention.more_left_behind(more))
+        notes.append(attention_notes.more_cleanups_failed(more))
     leaks = Run.objects.filter(verdict=Verdict.ERROR, created_at__gte=now - _LEAK_SHOWN)
     leaks = leaks.filter(artifacts__state="quarantined").only("id", "created_at").distinct()
-    notes += [attention.quarantined(run) for run in leaks[:_NOTES]]
-    notes += [attention.unseen(worker, now, worker.waiting) for worker in workers if not worker.alive]  # type: ignore[attr-defined]
+    notes += [attention_notes.quarantined(run) for run in leaks[:_NOTES]]
+    notes += [attention_notes.worker_stopped(worker, now, worker.waiting) for worker in workers if not worker.alive]  # type: ignore[attr-defined]
     drafts = TaskBundle.objects.filter(status=BundleStatus.CERTIFIED).defer("manifest", "certification")
-    notes += [attention.to_review(bundle) for bundle in drafts[:_NOTES]]
+    notes += [attention_notes.bundle_to_review(bundle) for bundle in drafts[:_NOTES]]
     return notes
 
 
@@ -140,7 +140,7 @@ def _now(run: Run) -> dict[str, Any]:
     most = specs.run_limit_s(spec)
     return {
         "head": run_head.head(run, spec),
-        "mark": marks.of_run(run),
+        "mark": status_marks.of_run(run),
         "trials": f"{done} of {counts.requested}",
         "trials_meter": charts.meter(done / counts.requested if counts.requested else 0, "now"),
         "time": f"{words.duration(used)} of {words.duration(most)}",

@@ -72,7 +72,7 @@ def confirm(request: HttpRequest, key: UUID) -> HttpResponse:
     except Refusal as error:
         return _page(request, preview, refusal=error)
     if preview.consumed_by_id is not None:
-        messages.info(request, "This preview had been confirmed before; this is the run that it started.")
+        messages.info(request, "This preview was already confirmed; this is the run that it started.")
     return redirect("run", key=run.key)
 
 

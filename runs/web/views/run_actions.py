@@ -14,12 +14,12 @@ from runs.services.refusals import Refusal
 
 _CANCEL_WORDS = {
     CancelOutcome.CANCELLED: "Cancelled. It was still queued, so nothing had been created.",
-    CancelOutcome.REQUESTED: "Cancelling. The worker stops and removes what runs, usually within 3 s.",
-    CancelOutcome.ALREADY_REQUESTED: "It is being cancelled already; pressing again changed nothing.",
-    CancelOutcome.ENDED: "It had ended before, so there was nothing left to stop.",
+    CancelOutcome.REQUESTED: "Cancelling. The worker stops and removes the run's containers, usually within 3 s.",
+    CancelOutcome.ALREADY_REQUESTED: "The run is already being cancelled.",
+    CancelOutcome.ENDED: "The run had already ended; nothing was cancelled.",
 }
-_ASKED = "{worker} was asked to clean up. It runs no trial again; the verdict stays as it is."
-_CLEAN = "It is clean already, so nothing was asked for."
+_ASKED = "Cleanup requested from {worker}. No trial runs again, and the verdict does not change."
+_CLEAN = "Already clean; no cleanup was requested."
 
 
 @require_POST

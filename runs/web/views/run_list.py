@@ -1,4 +1,4 @@
-"""Which runs are there? Filtered and paged by key, so that page 400 costs what page 1 costs."""
+"""The runs list, filtered and paged by key, so that page 400 costs what page 1 costs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One run: what it amounts to, what happened in its trials, what it said, what it still owns."""
+"""The page of a run, and its live updates."""
 
 from typing import Any
 from uuid import UUID

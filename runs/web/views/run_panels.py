@@ -1,4 +1,4 @@
-"""Which parts of a run's page change while it runs? Each is a fragment of the page's own template.
+"""The live panels of a run's page, each a fragment of the page's own template.
 
 The page asks for all of them at once; that of an ended run asks no more, unless a retry of its cleanup is open.
 """
@@ -26,7 +26,7 @@ from runs.web.presenting import counts as sums
 from runs.web.presenting import log as logs
 from runs.web.presenting import owned as ownership
 from runs.web.presenting import run_head, specs, trials
-from runs.web.presenting.whole_run import Totals, whole_run
+from runs.web.presenting.run_totals import Totals, totals_row
 from runs.web.views.live import Live, part, quantised
 
 TRIALS_SHOWN = 50
@@ -133,10 +133,10 @@ def _waits_for(run: Run) -> str:
     if run.state != RunState.QUEUED:
         return ""
     if not run.worker.alive:
-        return "It is not running: start it there with manage.py worker."
+        return "The worker is not running: start it there with manage.py worker."
     others = Run.objects.filter(worker=run.worker_id).exclude(pk=run.pk)
     before = others.filter(Q(state__in=ACTIVE_STATES) | Q(state=RunState.QUEUED, created_at__lt=run.created_at)).count()
-    return f"{words.counted(before, 'run is', 'runs are')} before this one." if before else ""
+    return f"{words.counted(before, 'run is', 'runs are')} ahead of this one." if before else ""
 
 
 def _current_trial(shown: Shown) -> Trial | None:
@@ -185,11 +185,11 @@ def _trials(shown: Shown) -> dict[str, Any]:
     drawn = [
         (row, f"{stem}{row.ordinal}/", charts.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows
     ]
-    whole = whole_run(run, _entered(run), _totals(run))
+    whole = totals_row(run, _entered(run), _totals(run))
     around = charts.stages(clock, whole.stretches, whole.mark.kind if run.terminal else "", whole.aloud)
     return {
         "rows": table_rows.trials(drawn),
-        "whole": table_rows.whole_run(whole, around),
+        "whole": table_rows.totals(whole, around),
         "axis": charts.axis(clock),
         "shown": f"{first:,} to {first + len(rows) - 1:,} of {run.count_requested:,}" if rows else "",
         "earlier": first - TRIALS_SHOWN if first > 1 else 0,

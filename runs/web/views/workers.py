@@ -1,4 +1,4 @@
-"""Which workers are there, and what can each enforce?"""
+"""Pages of workers: list, detail, declaring a host lost, removal."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Which shape and word has a verdict, a state, a result? One table, so that no page invents its own."""
+"""Shape and word of each verdict, state and result, the same on every page."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

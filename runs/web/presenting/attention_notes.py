@@ -1,4 +1,4 @@
-"""What needs somebody? The notes on the overview, each with who can do what about it. Pure over rows."""
+"""The notes below "Needs attention" on the overview, each with where it can be dealt with. Pure over rows."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,6 @@ from django.utils.text import capfirst
 
 from benchsite.lib import words
 from runs.services.worker_condition import condition
-from runs.web.presenting import banner
 
 if TYPE_CHECKING:
     from runs.models import Run, TaskBundle, Worker
@@ -27,24 +26,24 @@ class Note:
     link: str
 
 
-def left_behind(run: "Run", left: int) -> Note:
-    what = words.counted(left, "resource") if left else "something"
+def cleanup_failed(run: "Run", left: int) -> Note:
+    what = words.counted(left, "resource") if left else "resources"
     return Note(
         "attention",
         "attention",
         f"Run {run.key[:8]} left {what} on {run.worker.name}",
-        f"{words.counted(run.cleanup_attempts, 'attempt')} so far; a retry runs nothing again",
+        f"{words.counted(run.cleanup_attempts, 'attempt')} so far; a retry runs no trial again",
         reverse("run", args=[run.key]) + "#owned",
         "Cleanup",
     )
 
 
-def more_left_behind(count: int) -> Note:
+def more_cleanups_failed(count: int) -> Note:
     return Note(
         "attention",
         "attention",
-        f"{words.counted(count, 'more run')} left something behind",
-        "Each names what is left, and offers a retry",
+        f"{words.counted(count, 'more run')} with a failed cleanup",
+        "Each page lists what is left and offers a retry",
         reverse("runs") + "?cleanup=failed",
         "Runs",
     )
@@ -55,24 +54,24 @@ def quarantined(run: "Run") -> Note:
         "lock",
         "attention",
         f"Evidence of run {run.key[:8]} is quarantined",
-        "A known secret was still in it after scrubbing; nothing of that is kept or shown. Replace the credential",
+        "A known secret was still in it after scrubbing; that is neither kept nor shown. Replace the credential",
         reverse("run", args=[run.key]) + "#evidence",
         "Evidence",
     )
 
 
-def silent(run: "Run", now: datetime) -> Note:
+def run_silent(run: "Run", now: datetime) -> Note:
     return Note(
         "attention",
         "attention",
-        f"Run {run.key[:8]} has not been heard of for {words.ago(run.heartbeat_at, now).removesuffix(' ago')}",
-        f"Its worker {run.worker.name} looks after it when it is back",
+        f"No heartbeat from run {run.key[:8]} for {words.ago(run.heartbeat_at, now).removesuffix(' ago')}",
+        f"Worker {run.worker.name} recovers it when it is back",
         reverse("run", args=[run.key]),
         "Run",
     )
 
 
-def unseen(worker: "Worker", now: datetime, waiting: int) -> Note:
+def worker_stopped(worker: "Worker", now: datetime, waiting: int) -> Note:
     waits = f"{words.counted(waiting, 'run')} waiting for it" if waiting else "no run waits for it"
     found = condition(worker, now)
     return Note(
@@ -85,7 +84,7 @@ def unseen(worker: "Worker", now: datetime, waiting: int) -> Note:
     )
 
 
-def to_review(bundle: "TaskBundle") -> Note:
+def bundle_to_review(bundle: "TaskBundle") -> Note:
     return Note(
         "eye",
         "",
@@ -94,7 +93,3 @@ def to_review(bundle: "TaskBundle") -> Note:
         reverse("bundle", args=[bundle.name, bundle.revision]),
         "Review",
     )
-
-
-def is_silent(run: "Run", now: datetime) -> bool:
-    return banner.is_stale(run, now)

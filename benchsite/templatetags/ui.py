@@ -1,4 +1,4 @@
-"""Template tags of every page: the parts of `benchsite.lib.markup`, and the summary of a form's errors."""
+"""Template tags of every page: the elements of `benchsite.lib.markup`, and the summary of a form's errors."""
 
 from typing import Any
 
@@ -10,18 +10,17 @@ from benchsite.lib import markup, words
 
 register = template.Library()
 
-for part in (markup.icon, markup.result, markup.dot, markup.unknown, markup.digest, markup.moment):
-    register.simple_tag(part)
+for element in (markup.icon, markup.result, markup.dot, markup.unknown, markup.digest, markup.moment):
+    register.simple_tag(element)
 
 
-@register.inclusion_tag("parts/form_errors.html")
+@register.inclusion_tag("includes/form_errors.html")
 def form_errors(form: BaseForm, outcome: str) -> dict[str, Any]:
     """What is wrong with a form, each with a link to its field; takes the focus. ``outcome``: what did not happen."""
     return error_summary(errors_of.form_errors(form) if form.is_bound else [], outcome)
 
 
-@register.inclusion_tag("parts/form_errors.html")
+@register.inclusion_tag("includes/form_errors.html")
 def error_summary(found: list[errors_of.FormError], outcome: str) -> dict[str, Any]:
     """The same, of problems that no form knows."""
-    count = words.counted(len(found), "thing has", "things have")
-    return {"errors": found, "outcome": f"{outcome}: {count} to be put right"}
+    return {"errors": found, "outcome": f"{outcome}: {words.counted(len(found), 'problem')} to fix"}

@@ -36,7 +36,7 @@ def test_what_no_trial_has_is_said_in_words(site: Site, browse: Browser) -> None
 
 def test_a_run_that_waits_claims_nothing(site: Site, browse: Browser) -> None:
     text = foot(browse, make_run(site, "queued"))
-    assert "Nothing of it has begun." in text and "not started" in text and "steps" not in text
+    assert "The run has not started." in text and "not started" in text and "steps" not in text
 
 
 def test_while_it_runs_only_stages_that_are_over_have_a_length(site: Site, browse: Browser) -> None:
@@ -44,7 +44,7 @@ def test_while_it_runs_only_stages_that_are_over_have_a_length(site: Site, brows
     assert "egress probe 2.0 s." in text and "ingest" not in text and "since" in text
 
 
-def test_every_window_sums_the_whole_run(site: Site, browse: Browser) -> None:
+def test_every_window_sums_the_totals_row(site: Site, browse: Browser) -> None:
     run = make_run(site, "cancelled")
     many_trials(run, 300)
     run.trials.update(started_at=run.claimed_at, steps=2)

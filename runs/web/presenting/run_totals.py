@@ -1,4 +1,4 @@
-"""What did a run do beside its trials, and what did they come to together? The last row of the trial table. Pure."""
+"""The last row of the trial table: the sums over a run's trials, and its time outside of them. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from django.utils.text import get_text_list
 
 from benchsite.lib import words
 from runs.models.states import Stage
-from runs.web.presenting import marks
+from runs.web.presenting import status_marks
 from runs.web.presenting.trials import Stretch
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRun:
+class TotalsRow:
     """The row. What is missing is empty; ``stretches`` are what lay around the trials, on the run's clock."""
 
-    mark: marks.Mark
+    mark: status_marks.Mark
     sentence: str
     stretches: list[Stretch]
     steps: str
@@ -49,11 +49,11 @@ class WholeRun:
     trials_begun: bool
 
 
-def whole_run(run: "Run", entered: list[tuple[str, datetime]], totals: Totals) -> WholeRun:
+def totals_row(run: "Run", entered: list[tuple[str, datetime]], totals: Totals) -> TotalsRow:
     """``entered`` are the run's stages in order with when each began; a stage without a successor is still open."""
     spent = _spent(run, entered)
-    return WholeRun(
-        mark=marks.of_run(run),
+    return TotalsRow(
+        mark=status_marks.of_run(run),
         sentence=_sentence(run, spent),
         stretches=[Stretch("collect", start, seconds) for _stage, start, seconds in spent],
         steps=_summed("" if totals.steps is None else f"{totals.steps:,}", totals.steps_of, totals.started),
@@ -78,10 +78,10 @@ def _spent(run: "Run", entered: list[tuple[str, datetime]]) -> list[tuple[Stage,
 
 def _sentence(run: "Run", spent: list[tuple[Stage, float, float]]) -> str:
     if spent:
-        return f"Around the trials: {_aloud(spent)}."
+        return f"Overhead: {_aloud(spent)}."
     if run.claimed_at is None:
-        return "Nothing of it was begun." if run.terminal else "Nothing of it has begun."
-    return "What lay around the trials was not recorded." if run.terminal else "It is being prepared."
+        return "The run never started." if run.terminal else "The run has not started."
+    return "The overhead was not recorded." if run.terminal else "The run is being prepared."
 
 
 def _aloud(spent: list[tuple[Stage, float, float]]) -> str:

@@ -1,4 +1,4 @@
-"""Does a bundle grade as it should? The cases of a certification, and the record that stands with a review.
+"""The certification of a bundle: the cases that must be graded as expected, and the record of it.
 
 For each task: the reference solution passes, doing nothing fails, each plausible wrong answer fails, every
 forgery over a wrong answer fails, hostile artifacts give exit 0 and reward 0, and the same artifacts give the
@@ -124,7 +124,12 @@ def cases_of(bundle_folder: Path, task: str, grader: Grader, scratch: Path | Non
     solution, wrong = _reference_scripts(scripts)
 
     def worked(script: Path, *more: Planting) -> Callable[[Path], None]:
-        return lambda root: _work_and_plant(grader, folder, script, root, more)
+        def prepare(root: Path) -> None:
+            grader.work(folder, script, root)
+            for planting in more:
+                planting.plant(root)
+
+        return prepare
 
     yield Case("the reference solution", 1, worked(solution), repeated=True)
     for script in wrong:
@@ -166,12 +171,6 @@ def _grade_once(task: Path, case: Case, grader: Grader, scratch: Path | None) ->
     with tempfile.TemporaryDirectory(prefix="certify-", dir=scratch) as name:
         case.prepare(Path(name))
         return grader.grade(task, Path(name))
-
-
-def _work_and_plant(grader: Grader, task: Path, script: Path, root: Path, plantings: tuple[Planting, ...]) -> None:
-    grader.work(task, script, root)
-    for planting in plantings:
-        planting.plant(root)
 
 
 def _replacing(answer: str, planting: Planting) -> Planting:

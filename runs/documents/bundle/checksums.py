@@ -1,4 +1,4 @@
-"""What does Harbor call a task's identity? Its two hashes, computed again from file records, without Harbor.
+"""Harbor's two hashes of a task, computed again from file records, without Harbor.
 
 Harbor 0.22.0 puts a folder hash into `result.json` (`task_checksum`) and a content hash into `lock.json`
 (`task.digest`). The gate compares both with Harbor's own for every packaged task.

@@ -1,4 +1,4 @@
-"""What may an agent leave to fool or break a verifier? Forgeries and hostile artifacts, planted in a folder.
+"""Forgeries and hostile artifacts that an agent may leave to fool or break a verifier, planted in a folder.
 
 The folder stands for the root of the verifier's container after the artifacts were put into it: they lie below
 `app/output`, and below `logs/artifacts`, where Harbor always collects too.

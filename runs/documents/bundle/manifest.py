@@ -1,4 +1,4 @@
-"""What exactly is in a task bundle? Build its manifest, load one, hold one against the files on disk (design 6).
+"""The manifest of a task bundle: built, loaded, and compared with the files on disk (design 6).
 
 A bundle's folder holds `bundle.json` (people write it), `tasks/<name>/`, `certification/<name>/` (reference
 solutions, no part of any task) and the built `manifest.json`, which is identified by its canonical SHA-256.
@@ -53,7 +53,11 @@ def build_manifest(folder: Path, *, recipes: Recipes) -> JsonObject:
     source = _load_source(folder)
     tasks, problems = _read_tasks(folder, source)
     problems += _timeout_problems(source, tasks)
-    problems += [_missing_recipe(role) for role in ROLES if role not in recipes]
+    problems += [
+        Problem(f"images.{role}", "bundle.no_recipe", "the recipe of this image is missing")
+        for role in ROLES
+        if role not in recipes
+    ]
     raise_if(problems)
     document = source.model_dump(mode="json", by_alias=True)
     document |= {
@@ -147,10 +151,6 @@ def _timeout_problems(source: BundleSource, tasks: list[TaskRecord]) -> Iterator
             if found != ceiling:
                 path = f"tasks/{task.name}/task.toml:{key}"
                 yield Problem(path, "task.timeout_differs", f"{found:g} is not the bundle's {ceiling}")
-
-
-def _missing_recipe(role: str) -> Problem:
-    return Problem(f"images.{role}", "bundle.no_recipe", "the recipe of this image is missing")
 
 
 def _task_entry(task: TaskRecord) -> JsonObject:

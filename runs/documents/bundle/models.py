@@ -1,4 +1,4 @@
-"""What do `bundle.json`, which people write, and `manifest.json`, which is built from it, hold? Closed models."""
+"""Closed models of `bundle.json`, which people write, and of `manifest.json`, which is built from it."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Where are the bundles that come with benchsite, and how is a bundle's folder rebuilt and read?
+"""A bundle's folder, read and rebuilt, and where the bundles that come with benchsite are.
 
 A folder of a bundle that has its own profile holds it as `profile.json`, bound to the built manifest.
 """
@@ -6,7 +6,7 @@ A folder of a bundle that has its own profile holds it as `profile.json`, bound 
 import json
 from pathlib import Path
 
-from benchsite.lib.canonical import JsonObject, as_object, content_sha256, load_object
+from benchsite.lib.canonical import as_object, content_sha256, load_object
 from benchsite.lib.problems import refuse
 from runs.documents.bundle.manifest import LoadedBundle, Recipes, build_manifest, load_manifest, manifest_bytes
 from runs.documents.names import task_name_problem
@@ -43,9 +43,12 @@ def rebuild(folder: Path, *, recipes: Recipes, write: bool = True) -> list[str]:
     built = {"manifest.json": manifest_bytes(manifest)}
     if (folder / "profile.json").exists():
         built["profile.json"] = _bound_profile(folder, load_manifest(built["manifest.json"]))
-    changed = [name for name, data in built.items() if _differs(folder / name, data)]
+    kept = {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in built}
+    changed = [name for name, data in built.items() if kept[name] != data]
     for name in changed if write else ():
-        _write(folder / name, built[name])
+        partial = folder / f".{name}.partial"
+        partial.write_bytes(built[name])
+        partial.replace(folder / name)
     return changed
 
 
@@ -58,13 +61,9 @@ def _bound_profile(folder: Path, bundle: LoadedBundle) -> bytes:
         "manifest_sha256": bundle.manifest_sha256,
     }
     document["content_sha256"] = content_sha256(document)
-    data = _indented(document)
+    data = (json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n").encode()
     load_profile(data)
     return data
-
-
-def _indented(document: JsonObject) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
 def _read(path: Path, code: str, remedy: str) -> bytes:
@@ -72,16 +71,3 @@ def _read(path: Path, code: str, remedy: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise refuse(code, f"there is no readable {path.name}; {remedy}", detail=str(error)) from error
-
-
-def _differs(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() != data
-    except FileNotFoundError:
-        return True
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
-    partial.replace(path)

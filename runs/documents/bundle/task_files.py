@@ -1,4 +1,4 @@
-"""May this folder be a task of a bundle? Its files, by name and kind, and what `task.toml` asks for (issue 4)."""
+"""A task's folder, read and judged: its files by name and kind, and what `task.toml` asks for."""
 
 import fnmatch
 from collections.abc import Iterator
@@ -53,7 +53,8 @@ def read_task(folder: Path) -> TaskRecord:
     """The task in a folder that is called like it; raises DocumentError with every problem, paths relative to it."""
     tree = read_tree(folder)
     config, problems = _read_config(tree)
-    problems += [*tree.problems, *_name_problems(folder.name), *_file_problems(tree)]
+    name_problem = names.task_name_problem(folder.name)
+    problems += [*tree.problems, *([name_problem] if name_problem else []), *_file_problems(tree)]
     if problems or config is None:
         raise DocumentError(problems)
     records = tree.records
@@ -77,11 +78,6 @@ def _read_config(tree: Tree) -> tuple[task_toml.TaskToml | None, list[Problem]]:
 def _in_config(problem: Problem) -> Problem:
     path = f"task.toml:{problem.path}" if problem.path else "task.toml"
     return Problem(path, problem.code, problem.sentence)
-
-
-def _name_problems(name: str) -> Iterator[Problem]:
-    if problem := names.task_name_problem(name):
-        yield problem
 
 
 def _file_problems(tree: Tree) -> Iterator[Problem]:

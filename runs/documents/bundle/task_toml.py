@@ -1,4 +1,4 @@
-"""Which keys may a `task.toml` have? An allow-list: Harbor ignores unknown keys, so a slip would change a rule.
+"""The keys that a `task.toml` may have. An allow-list: Harbor ignores unknown keys, so a slip would change a rule.
 
 A misspelt `environment_mode`, for one, would mean a verifier inside the agent's own container. What a bundle must
 never ask for is refused by name, the rest as unknown.

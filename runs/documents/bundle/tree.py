@@ -1,4 +1,4 @@
-"""Which files does a folder hold? Read without following a link, within bounds, each with size and SHA-256."""
+"""A small folder's files, read within bounds and without following a link, each with size and SHA-256."""
 
 import os
 import stat

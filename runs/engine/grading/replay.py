@@ -5,11 +5,10 @@ Nothing of the agent is carried out again.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
-from benchsite.lib.canonical import load_object
+from benchsite.lib.canonical import as_object, load_object
 from runs.containers import EngineError, connect
 from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_task
 from runs.engine.assets import AssetError, load_assets
@@ -63,7 +62,11 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
     spec = load_object(run.spec.encode())
     bundle = load_manifest(run.bundle.manifest.encode())
     images = load_assets(settings.ASSETS).images
-    reason = "" if images.verifier.id == _verifier_of(spec) else "this worker has another verifier image now"
+    reason = (
+        ""
+        if images.verifier.id == as_object(spec.get("images")).get("verifier")
+        else "this worker has another verifier image now"
+    )
     api = connect(GRADE_S + MARGIN_S)
     with (
         bundle_folder(run.bundle, settings.DATA) as source,
@@ -74,11 +77,6 @@ def _replays(run: Run, folder: Path) -> list[Replay]:
             _replay(source / "tasks", grader, bundle, folder, trial.ordinal, trial.task_name, trial.reward, reason)
             for trial in run.trials.filter(bucket__in=EVALUATED).order_by("ordinal")
         ]
-
-
-def _verifier_of(spec: dict[str, Any]) -> object:
-    images = spec.get("images")
-    return images.get("verifier") if isinstance(images, dict) else None
 
 
 def _replay(

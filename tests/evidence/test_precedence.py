@@ -203,3 +203,17 @@ def test_every_code_is_a_stable_name_with_a_sentence_that_can_be_filled() -> Non
         assert "{" not in code.sentence.format(**fields)
         assert code.title and code.sentence.endswith(".")
         assert code.bucket in (Bucket.PASSED, Bucket.FAILED) or (code.klass and code.remedy)
+
+
+def test_a_refused_output_is_judged_after_the_proof_and_before_the_grading_that_it_made_impossible() -> None:
+    refused = facts_of("failed.output_refused", 10)
+    unproved = replace(refused, proofs=(Proof("p", "invalid_evaluation.proof_missing", False),))
+    assert classify_trial(unproved).code == "invalid_evaluation.proof_missing"
+    ungraded = _verifier(ended=False)(refused)
+    assert classify_trial(ungraded).code == "failed.output_refused"
+
+
+def test_only_a_grade_that_the_verifier_gave_needs_no_code_beside_it() -> None:
+    codes = {code: classify_trial(facts_of(code, row)).failure_code for code, row in PLACES}
+    assert {code for code, beside in codes.items() if not beside} == {"passed.reward_1", "failed.reward_0"}
+    assert all(beside == code for code, beside in codes.items() if beside)

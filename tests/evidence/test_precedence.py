@@ -217,3 +217,9 @@ def test_only_a_grade_that_the_verifier_gave_needs_no_code_beside_it() -> None:
     codes = {code: classify_trial(facts_of(code, row)).failure_code for code, row in PLACES}
     assert {code for code, beside in codes.items() if not beside} == {"passed.reward_1", "failed.reward_0"}
     assert all(beside == code for code, beside in codes.items() if beside)
+
+
+def test_only_what_was_evaluated_has_a_reward_and_a_refused_output_has_none_but_0() -> None:
+    rewards = {code: classify_trial(facts_of(code, row)).reward for code, row in PLACES}
+    counted = {code: reward for code, reward in rewards.items() if reward is not None}
+    assert counted == {"passed.reward_1": 1, "failed.reward_0": 0, "failed.output_refused": 0}

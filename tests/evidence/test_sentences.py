@@ -10,9 +10,11 @@ from django.core.management import call_command
 
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
+from evidence.suite.verdict import suite_verdict
 from evidence.trial.classify import classify_trial
 from runs.outcomes.codes import CODES
 from tests.evidence.folders import RunCase, passing_run
+from tests.evidence.trial_facts import PASSING
 
 
 def first_of(folder: Path) -> str:
@@ -124,3 +126,9 @@ def test_the_verdicts_sentence_names_how_many_passed_and_how_many_were_needed(tm
     folder = run.write(tmp_path / "run")
     failed = judge(read_run(folder), cleanup_clean=True).suite
     assert (failed.verdict, "1 of 3, needed: 100 %" in failed.sentence) == ("failed", True)
+
+
+@pytest.mark.parametrize(("floor", "needed"), [(0.0, "one"), (0.25, "25 %"), (1.0, "100 %")])
+def test_the_share_that_was_needed_is_named_and_where_none_was_one_is(floor: float, needed: str) -> None:
+    suite = suite_verdict([classify_trial(PASSING)] * 3, floor=floor, cleanup_clean=True)
+    assert f"(3 of 3, needed: {needed})" in suite.sentence

@@ -91,3 +91,11 @@ def test_a_trial_that_was_closed_without_the_classifier_shows_nothing_as_held(re
 def test_a_code_that_is_not_known_any_more_decides_no_step_and_breaks_no_page() -> None:
     trial = Trial(ordinal=1, bucket="error", failure_class="harness", failure_code="harness.of_another_version")
     assert {step.icon for step in trial_page(trial, Run(spec="{}")).steps} == {"skipped"}
+
+
+def test_a_code_of_another_version_is_shown_at_the_step_that_was_stored_with_it() -> None:
+    result = json.dumps({"bucket": "error", "step": "proof", "execution_status": "ended"})
+    trial = Trial(ordinal=1, bucket="error", failure_class="harness", failure_code="harness.unknown", result=result)
+    steps = trial_page(trial, Run(spec="{}")).steps
+    assert decided(steps) == ["Proof of execution"]
+    assert [step.icon for step in steps] == ["held"] * 6 + ["attention", "skipped"]

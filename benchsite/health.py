@@ -1,4 +1,4 @@
-"""Can this site serve, and is anything about to fail? `/healthz`, for anybody, within two seconds, naming nothing."""
+"""The health check at `/healthz`: open to anybody, answers within two seconds, names no host or path."""
 
 import logging
 import shutil

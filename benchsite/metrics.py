@@ -1,4 +1,4 @@
-"""What does a site count? `/metrics` for Prometheus, computed from the database when it is asked.
+"""Metrics at `/metrics` for Prometheus, computed from the database when they are asked for.
 
 No process keeps counters of its own: a site has several web processes and workers, and each would tell a part. Sums of
 trials come from the counts that runs keep, so that a million trials cost no more than their runs.

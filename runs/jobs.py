@@ -1,4 +1,4 @@
-"""What runs on a worker? Jobs that load nothing but an id and call one function."""
+"""The jobs that a worker executes; each takes an id and calls one function."""
 
 import logging
 import os

@@ -12,11 +12,11 @@ from benchsite.lib.visible_text import visible
 from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
 from runs.serializers.errors import refusal_document
-from runs.services.lifecycle import IllegalMove
+from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import Refusal
 
-type Refused = Refusal | DocumentError | IllegalMove | PermissionDenied | HashDiffers | NotInStorage | StorageFails
-REFUSED = (Refusal, DocumentError, IllegalMove, PermissionDenied, HashDiffers, NotInStorage, StorageFails)
+_EVIDENCE_LOST = (HashDiffers, NotInStorage, StorageFails)
+REFUSED = (Refusal, DocumentError, IllegalTransition, PermissionDenied, *_EVIDENCE_LOST)
 
 
 def answer(document: Document, *, exact: tuple[str, ...] = ()) -> CallToolResult:
@@ -24,10 +24,10 @@ def answer(document: Document, *, exact: tuple[str, ...] = ()) -> CallToolResult
     return _result({key: value if key in exact else harmless(value) for key, value in document.items()})
 
 
-def refusal(error: Refused) -> CallToolResult:
-    """The refusal's own code and sentence, and what belongs to its kind; never its private detail."""
-    lost = isinstance(error, HashDiffers | NotInStorage | StorageFails)
-    return failure(refusal_document(error, exit_code=Exit.ERROR if lost else None))
+def refusal(error: Exception) -> CallToolResult:
+    """One of ``REFUSED`` as an answer."""
+    exit_code = Exit.ERROR if isinstance(error, _EVIDENCE_LOST) else None
+    return failure(refusal_document(error, exit_code=exit_code))
 
 
 def failure(document: Document) -> CallToolResult:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs.admin.read_only import ReadOnly
 from runs.models import HarnessLock, ImageLock, Preview, Worker
 from runs.services import access
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 
 
 @admin.register(Worker)

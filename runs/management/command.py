@@ -19,7 +19,7 @@ from benchsite.lib.serializing import Exit, error_document
 from runs.management.printing import OutputLost, Printer
 from runs.serializers.errors import refusal_document
 from runs.services.access import Role
-from runs.services.lifecycle import IllegalMove
+from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import BadInput, Refusal, UnknownName
 
 CLI_USER = "cli"
@@ -90,7 +90,7 @@ class SiteCommand(BaseCommand):
         self.output, self._user = self._printer(options), options["user"]
         try:
             code = self.act(self.user_of(options), options)
-        except (Refusal, DocumentError, IllegalMove, PermissionDenied) as error:
+        except (Refusal, DocumentError, IllegalTransition, PermissionDenied) as error:
             code = self._refused(error)
         except (OperationalError, ProgrammingError) as error:
             code = self._database_error(error)

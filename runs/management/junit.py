@@ -1,7 +1,7 @@
-"""What does a CI system's test report say of a run? JUnit XML from a ``benchsite.run/v1`` document. Pure.
+"""JUnit XML from a ``benchsite.run/v1`` document. Pure.
 
 An evaluated failure is a ``<failure>``, whatever was never graded an ``<error>``, and a cancelled trial is
-``<skipped>``: only a graded reward 1 is a plain pass (issue 7.1). Every text from elsewhere is inert.
+``<skipped>``: only a graded reward 1 is a plain pass. Every text from elsewhere is inert.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -8,7 +8,7 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Document, Exit, error_document
 from runs.models import Cleanup, Run
 from runs.outcomes.buckets import Verdict
-from runs.services.lifecycle import IllegalMove
+from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted
 
 _OF_VERDICT = {
@@ -34,7 +34,7 @@ def exit_of_run(run: Run) -> Exit:
 
 def exit_of_error(error: Exception) -> Exit:
     """Bad input, missing permission and unknown ids are 2; whatever blocks a start is 3."""
-    if isinstance(error, BadInput | DocumentError | IllegalMove | PermissionDenied):
+    if isinstance(error, BadInput | DocumentError | IllegalTransition | PermissionDenied):
         return Exit.BAD_INPUT
     return Exit.BLOCKED
 

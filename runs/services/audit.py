@@ -1,4 +1,4 @@
-"""Who did what? The one way to add an audit entry; there is none to change or delete one."""
+"""Adds entries to the audit log; none is ever changed or deleted."""
 
 from typing import Any
 from uuid import UUID

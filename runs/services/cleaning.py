@@ -1,5 +1,4 @@
-"""What can a person do about a failed cleanup? Have it tried again; or declare that nothing is left, where no attempt
-can find it out."""
+"""What a person can do about a failed cleanup: retry it, or declare that nothing is left."""
 
 import logging
 from collections.abc import Callable

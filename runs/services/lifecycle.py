@@ -1,6 +1,6 @@
-"""How does a run move? Every change of a run's state, by compare-and-set; no row lock outlives a function.
+"""Every change of a run's state, by compare-and-set; no row lock outlives a function.
 
-A function returns whether its one update hit, or raises a typed ``IllegalMove`` when the caller's idea of the
+A function returns whether its one update hit, or raises a typed ``IllegalTransition`` when the caller's idea of the
 run is wrong. Whoever comes second in a race changes nothing. Nothing here talks to Docker, Redis or files.
 """
 
@@ -40,7 +40,7 @@ from runs.services.transitions import (
     HostBusy,
     Identity,
     IllegalEnding,
-    IllegalMove,
+    IllegalTransition,
     NoSuchRun,
     NoSuchTrial,
     NotActive,
@@ -49,7 +49,7 @@ from runs.services.transitions import (
 )
 
 __all__ = [
-    "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalMove", "NoSuchRun",
+    "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalTransition", "NoSuchRun",
     "NoSuchTrial", "NotActive", "ResourceState", "TrialEnd", "cancel_requested_at", "claim",
     "cleanup_changed", "close_trials", "declare_resolved", "enter_stage", "finish", "heartbeat", "mirror_journal",
     "record_trial", "request_cancel", "start_trial",
@@ -114,7 +114,7 @@ def enter_stage(run_id: RunId, stage: Stage, *, trial: int | None = None) -> boo
     False when the run is already at or past it, or is not active. A trial's stage is entered once per trial.
     """
     if stage not in STATE_OF_STAGE:
-        raise IllegalMove(f"{stage} is not entered by itself")
+        raise IllegalTransition(f"{stage} is not entered by itself")
     earlier = Q(stage__in=_ORDER[: _ORDER.index(stage)])
     if stage is Stage.TRIAL:
         earlier |= Q(stage=Stage.TRIAL, stage_trial__lt=trial or 0)
@@ -236,11 +236,11 @@ def finish(
     verdict: Verdict,
     cleanup: Cleanup,
     failure: Failure | None = None,
-    last_words: Sequence[Line] = (),
+    final_log_lines: Sequence[Line] = (),
 ) -> bool:
     """End an active run, exactly once. Counts are rebuilt from its trials. False when it had ended before.
 
-    ``last_words`` enter its log together with the end: whoever sees that the run has ended looks no more.
+    ``final_log_lines`` enter its log in the same transaction: whoever sees that the run has ended reads no further.
 
     ``state`` and ``verdict`` must be a pair of ``LEGAL_ENDINGS``; ``passed`` needs every trial evaluated
     and a clean cleanup; ``cancelled`` needs a request. Every trial must have its bucket (see
@@ -257,7 +257,7 @@ def finish(
             if hit:
                 _active(run_id).update(**values, **_counted(run_id))
                 StageMark.objects.create(run_id=_pk(run_id), stage=Stage.ENDED, at=now)
-                append_log(run_id, last_words)
+                append_log(run_id, final_log_lines)
     except IntegrityError as error:
         raise IllegalEnding(str(error)) from error
     if not hit and not Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES).exists():
@@ -273,7 +273,7 @@ def cleanup_changed(run_id: RunId, *, cleanup: Cleanup) -> bool:
     results of an attempt.
     """
     if cleanup not in (Cleanup.CLEAN, Cleanup.FAILED):
-        raise IllegalMove(f"{cleanup} is not a result of a cleanup")
+        raise IllegalTransition(f"{cleanup} is not a result of a cleanup")
     now = timezone.now()
     ended = Run.objects.filter(pk=_pk(run_id), state__in=TERMINAL_STATES).exclude(cleanup__in=OVER)
     return bool(ended.update(updated_at=now, **_cleanup_values(cleanup, now)))

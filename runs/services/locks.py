@@ -1,4 +1,4 @@
-"""What has a worker prepared, and what can it enforce? Its report and locks as rows."""
+"""What a worker has prepared and can enforce: its report and its locks as rows."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What if a worker host never comes back? An operator declares it lost; its runs end as what they are."""
+"""Declares a worker host lost that never comes back, and ends its runs."""
 
 from django.db import transaction
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""Does everything hold that can be known without touching Docker? Checks from rows and the worker's report.
+"""Checks of a preview from rows and the worker's report, without touching Docker.
 
 Each check is ``{"name", "passed", "code", "detail", "remedy", "level"}``. ``level`` says what a failed one
 means: ``block`` refuses the start, ``accept`` must be accepted by name, ``note`` only says so. The worker
@@ -19,7 +19,7 @@ from runs.checks.check import Level
 from runs.checks.worker import ceiling_checks, report_checks
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
 from runs.services import endpoint_testing, locks
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 
 type Check = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What will be executed if this is confirmed? One function for browser, CLI and MCP; it starts nothing."""
+"""Makes previews: resolves and checks exactly what a run would execute, and starts nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How is a person's request refused? By a typed code, a sentence with the remedy, a private detail."""
+"""Refusals of a person's request: a stable code, a sentence with the remedy, a private detail."""
 
 import re
 from collections.abc import Iterable, Sequence

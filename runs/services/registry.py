@@ -1,4 +1,4 @@
-"""Which documents are stored, and which one is meant by a name? Profiles, endpoints and lookups."""
+"""Stores profiles and endpoints, and finds profiles, endpoints, bundles and workers by name."""
 
 from django.db import transaction
 from django.db.models import Model, QuerySet

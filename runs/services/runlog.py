@@ -1,4 +1,4 @@
-"""What did a run say lately? Bounded: 4,096 characters a line, 1,000 lines or 1 MiB a run (design 7)."""
+"""A run's bounded log: 4,096 characters a line, 1,000 lines or 1 MiB a run."""
 
 import uuid
 from collections.abc import Iterable

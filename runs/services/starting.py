@@ -1,4 +1,4 @@
-"""How does a preview become a run? By a signed, expiring confirmation that starts exactly one run."""
+"""Starts a previewed run: a signed, expiring confirmation that starts exactly one run."""
 
 import json
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What goes into a move of a run, and how is an illegal one refused? Used by ``runs.services.lifecycle``."""
+"""Values and errors of state transitions, used by ``runs.services.lifecycle``."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from runs.outcomes.buckets import Bucket
 
 
-class IllegalMove(Exception):
+class IllegalTransition(Exception):
     """The run's row does not allow this. ``code`` is stable, ``sentence`` for people, ``detail`` private."""
 
     code = "run.illegal_move"
@@ -21,27 +21,27 @@ class IllegalMove(Exception):
         self.detail = detail
 
 
-class NoSuchRun(IllegalMove):
+class NoSuchRun(IllegalTransition):
     code = "run.unknown"
     sentence = "There is no run with this id."
 
 
-class HostBusy(IllegalMove):
+class HostBusy(IllegalTransition):
     code = "run.host_busy"
     sentence = "Another run is being executed by this worker or host; this one stays queued."
 
 
-class NotActive(IllegalMove):
+class NotActive(IllegalTransition):
     code = "run.not_active"
     sentence = "The run is not being executed any more; nothing about it may change now."
 
 
-class IllegalEnding(IllegalMove):
+class IllegalEnding(IllegalTransition):
     code = "run.illegal_ending"
     sentence = "This state, verdict, cleanup and these trials do not go together."
 
 
-class NoSuchTrial(IllegalMove):
+class NoSuchTrial(IllegalTransition):
     code = "trial.unknown"
     sentence = "The run has no such trial."
 

@@ -1,4 +1,4 @@
-"""Does the whole product do what it promises here? Real runs against the scripted endpoint, through the real queue.
+"""Real runs against the scripted endpoint, through the real queue, that prove a whole installation.
 
 A scripted smoke proves the adapter, never a model.
 """

@@ -1,4 +1,4 @@
-"""How does the smoke make its runs? As a person would: preview, confirm, wait or cancel, through queue and worker."""
+"""Makes the smoke's runs as a person would: preview, confirm, wait or cancel, through queue and worker."""
 
 import subprocess
 import time
@@ -20,6 +20,7 @@ from runs.engine.trials.trial_process import ObservedTail
 from runs.models import Profile, Run, Trial, Worker
 from runs.ownership import Journal, process_identity
 from runs.scripted.scripts import Mode
+from runs.serializers.runs import counts_of
 from runs.services import lifecycle, previewing, registry, starting
 from runs.services.refusals import Refusal
 from runs.smoke.endpoint import ScriptedEndpoint
@@ -36,7 +37,7 @@ class SmokeBlocked(Refusal):
     code = "smoke.blocked"
 
 
-type Say = Callable[[str], None]
+type Report = Callable[[str], None]
 
 
 @contextmanager
@@ -73,8 +74,8 @@ def _wait_for_worker(process: "subprocess.Popen[bytes]") -> None:
         time.sleep(POLL_S)
 
 
-def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Say) -> tuple[Run, ScenarioResult]:
-    """Carry out one scenario to its end and tell what came of it."""
+def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, report: Report) -> tuple[Run, ScenarioResult]:
+    """Make one scenario's run to its end, and return it with its result."""
     registry.register_endpoint(endpoint.record(scenario.mode), user=user)
     profile = packaged_profile()
     choice = previewing.Choice(
@@ -88,10 +89,10 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, say: Sa
     shown = previewing.make_preview(user=user, choice=choice)
     run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
     started = time.monotonic()
-    say(f"{scenario.name}: run {run.key}")
-    run = _follow(run, scenario, user, say)
+    report(f"{scenario.name}: run {run.key}")
+    run = _follow(run, scenario, user, report)
     notes = list(unrecorded_forgeries(run)) if scenario.mode is Mode.FORGE else []
-    return run, _outcome(run, time.monotonic() - started, tuple(notes))
+    return run, _result(run, time.monotonic() - started, tuple(notes))
 
 
 def packaged_profile() -> Profile:
@@ -100,19 +101,19 @@ def packaged_profile() -> Profile:
     return registry.find_profile(packaged.content_sha256)
 
 
-def _follow(run: Run, scenario: Scenario, user: User, say: Say) -> Run:
-    """Wait for the run's end, telling each change; cancel it where the scenario says so."""
+def _follow(run: Run, scenario: Scenario, user: User, report: Report) -> Run:
+    """Wait for the run's end, reporting each change; cancel it where the scenario says so."""
     last, cancelled, deadline = "", False, time.monotonic() + RUN_BOUND_S
     while not run.terminal and time.monotonic() < deadline:
         time.sleep(POLL_S)
         run.refresh_from_db()
         now = f"{run.get_stage_display()} {run.stage_trial or ''}".strip().lower()
         if now != last:
-            say(f"{scenario.name}: {now}")
+            report(f"{scenario.name}: {now}")
             last = now
         if scenario.cancel_during_agent and not cancelled and _agent_works(run):
             cancelled = True
-            say(f"{scenario.name}: cancelling while the agent waits for its first answer")
+            report(f"{scenario.name}: cancelling while the agent waits for its first answer")
             lifecycle.request_cancel(run.pk, user=user)
     return run
 
@@ -137,25 +138,20 @@ def _shows_forgery(event: dict[str, Any]) -> bool:
     return event.get("outcome") == "refused" or {"reward.json", "reward.txt", "result.json"} <= paths
 
 
-def _outcome(run: Run, seconds: float, notes: tuple[str, ...]) -> ScenarioResult:
+def _result(run: Run, seconds: float, notes: tuple[str, ...]) -> ScenarioResult:
     trials = Trial.objects.filter(run=run).order_by("ordinal")
     return ScenarioResult(
         verdict=run.verdict,
-        requested=run.count_requested,
-        evaluated=run.count_evaluated,
-        passed=run.count_passed,
-        failed=run.count_failed,
-        error=run.count_error,
-        cancelled=run.count_cancelled,
+        **counts_of(run),
         classes=tuple(trial.failure_class for trial in trials if trial.failure_class),
         cleanup=run.cleanup,
-        left=len(_left(run)),
+        left=len(_remains(run)),
         seconds=seconds,
         notes=notes,
     )
 
 
-def _left(run: Run) -> list[tuple[str, str]]:
+def _remains(run: Run) -> list[tuple[str, str]]:
     """What the engine still lists under the labels of the run's journal."""
     folder = RunFolder.of(settings.DATA, run.key)
     return still_present(connect(), Journal(folder.path)) if folder.facts.exists() else []

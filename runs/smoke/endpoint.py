@@ -1,4 +1,4 @@
-"""Where does the smoke's scripted endpoint run? In a process of its own, on the engine's bridge address only."""
+"""Serves the scripted endpoint for the smoke, in its own process, on the engine's bridge address only."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which runs does the smoke make, and what must come of each? Pure."""
+"""The runs that the smoke makes, and the result that each must have. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -14,7 +14,7 @@ from runs.models import Endpoint, Profile, Worker
 from runs.services import registry
 from runs.services.previewing import Choice
 from runs.services.refusals import WHOLE_WANTED, BadInput, NotWhole, whole_number
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 
 _OPTIONAL = "Empty: the profile's own limit."
 _NO_SUITE = "suite_not_installed"

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models import AuditEntry, Run, Worker
 from runs.services import endpoint_testing, lost_hosts, previewing
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, make_run
 from tests.pages.test_access import ROLES

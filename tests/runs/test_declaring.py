@@ -156,7 +156,7 @@ class TestWhat:
         assert (again(run).cleanup, again(run).cleanup_attempts) == ("declared", 1)
 
     def test_a_declaration_is_no_result_of_an_attempt(self) -> None:
-        with pytest.raises(lifecycle.IllegalMove):
+        with pytest.raises(lifecycle.IllegalTransition):
             lifecycle.cleanup_changed(failed().pk, cleanup=Cleanup.DECLARED)
 
     def test_its_evidence_may_expire(self) -> None:

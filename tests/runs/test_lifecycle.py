@@ -18,7 +18,7 @@ from runs.services.lifecycle import (
     Failure,
     HostBusy,
     IllegalEnding,
-    IllegalMove,
+    IllegalTransition,
     NoSuchRun,
     NoSuchTrial,
     NotActive,
@@ -153,7 +153,7 @@ class TestStages:
     def test_queued_and_ended_are_not_entered_by_themselves(self):
         run = claimed(run_row())
         for stage in (Stage.QUEUED, Stage.ENDED):
-            with pytest.raises(IllegalMove):
+            with pytest.raises(IllegalTransition):
                 lifecycle.enter_stage(run.pk, stage)
 
 
@@ -302,17 +302,17 @@ class TestFinish:
         run = again(run)
         assert (run.verdict, run.ended_at, run.stage) == ("failed", ended_at, "ended")
 
-    def test_its_last_words_come_with_the_end_and_with_no_other(self):
+    def test_its_final_log_lines_come_with_the_end_and_with_no_other(self):
         run = evaluated(claimed(run_row()), PASSED, PASSED, FAILED)
         words = [Line(source="engine", text="That was all.")]
         with pytest.raises(IllegalEnding):
             lifecycle.finish(
-                run.pk, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.FAILED, last_words=words
+                run.pk, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.FAILED, final_log_lines=words
             )
         assert read_log(run).lines == []
         for _ in range(2):
             lifecycle.finish(
-                run.pk, state=RunState.FINISHED, verdict=Verdict.FAILED, cleanup=Cleanup.CLEAN, last_words=words
+                run.pk, state=RunState.FINISHED, verdict=Verdict.FAILED, cleanup=Cleanup.CLEAN, final_log_lines=words
             )
         assert [line.text for line in read_log(run).lines] == ["That was all."]
 
@@ -373,7 +373,7 @@ class TestCleanup:
         assert not lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.CLEAN)
         finish_passed(run)
         assert not lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.FAILED)
-        with pytest.raises(IllegalMove):
+        with pytest.raises(IllegalTransition):
             lifecycle.cleanup_changed(run.pk, cleanup=Cleanup.PENDING)
 
     def test_the_journal_is_mirrored_and_updated(self):
@@ -550,5 +550,5 @@ class TestAnyOrder(HypothesisTestCase):
         try:
             with transaction.atomic():
                 acts[move]()
-        except IllegalMove:
+        except IllegalTransition:
             pass

@@ -212,7 +212,7 @@ def _finish(run: Run, judged: Judged, cleanup: Cleanup, *, interrupted: bool) ->
         verdict=judged.verdict,
         cleanup=cleanup,
         failure=judged.failure,
-        last_words=[runlog.Line(source="engine", text=text) for text in lines],
+        final_log_lines=[runlog.Line(source="engine", text=text) for text in lines],
     )
 
 

@@ -11,7 +11,7 @@ from benchsite.lib.serializing import Exit
 from runs.management.command import SiteCommand
 from runs.serializers.runs import host_lost_document
 from runs.services import access, lost_hosts, registry
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 
 
 class Command(SiteCommand):

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.text import capfirst
 
 from benchsite.lib import words
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 
 if TYPE_CHECKING:
     from runs.models import Run, TaskBundle, Worker

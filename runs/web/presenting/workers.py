@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
-from runs.services.worker_condition import condition
+from runs.services.workers import condition
 from runs.web.presenting import status_marks
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from benchsite.lib import words
 from runs.models import ACTIVE_STATES, GONE, Run, RunState, Worker
-from runs.services import access, lost_hosts, worker_removal
+from runs.services import access, lost_hosts
 from runs.services.refusals import Refusal
-from runs.services.worker_condition import condition
+from runs.services.workers import condition, removal_of, remove_worker, was_removed
 from runs.web import charts
 from runs.web.presenting.host_lost import ending, lost_host
 from runs.web.presenting.run_rows import run_row
@@ -94,7 +94,7 @@ def _declared(request: HttpRequest, found: Worker) -> HttpResponse:
 def remove(request: HttpRequest, name: str) -> HttpResponse:
     """Say what goes with a worker that was registered by mistake; by POST, remove it."""
     access.require(request.user, access.REMOVE_WORKER)
-    if worker_removal.was_removed(name) and not Worker.objects.filter(name=name).exists():
+    if was_removed(name) and not Worker.objects.filter(name=name).exists():
         messages.info(request, f"{name} was removed before.")
         return redirect("workers")
     found = access.worker_or_404(request.user, name)
@@ -103,7 +103,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "worker": found,
         "mark": condition(found, timezone.now()),
-        "removal": worker_removal.removal_of(found),
+        "removal": removal_of(found),
         "prepared": found.harness_locks.exists() or found.image_locks.exists(),
     }
     return render(request, "runs/worker_remove.html", context)
@@ -111,7 +111,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
 
 def _removed(request: HttpRequest, found: Worker) -> HttpResponse:
     try:
-        removed = worker_removal.remove_worker(user=request.user, worker=found)
+        removed = remove_worker(user=request.user, worker=found)
     except Refusal as error:
         messages.warning(request, error.sentence, "attention")
         return redirect("worker", name=found.name)

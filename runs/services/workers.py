@@ -1,6 +1,8 @@
-"""How is a worker removed that was registered by mistake? Only one that never had a run, and only its row."""
+"""Workers as rows: what became of a worker's process, and the removal of one that never had a run."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
@@ -10,6 +12,31 @@ from runs.models import AuditEntry, AuditKind, EndpointTest, Preview, Run, Worke
 from runs.services import access, audit
 from runs.services.access import AnyUser
 from runs.services.refusals import Refusal
+
+
+class Condition(NamedTuple):
+    """The shape that pages draw (``attention``, ``unseen``, ``running``, ``held``), and the word."""
+
+    kind: str
+    word: str
+
+
+def condition(worker: Worker, now: datetime) -> Condition:
+    """What became of a worker's process, as every page and command says it.
+
+    A clean stop clears the pid and leaves the time; a killed process leaves both, and falls silent.
+    """
+    if worker.lost_declared_at is not None:
+        return Condition("attention", "Declared lost")
+    if worker.heartbeat_at is None:
+        return Condition("unseen", "Never started")
+    if worker.pid is None:
+        return Condition("unseen", f"Stopped {words.ago(worker.heartbeat_at, now)}")
+    if not worker.alive:
+        return Condition("attention", f"No heartbeat since {words.minute(worker.heartbeat_at, now)}")
+    if worker.draining:
+        return Condition("running", "Draining")
+    return Condition("running" if getattr(worker, "active_runs", 0) else "held", "Serving")
 
 
 class CannotRemove(Refusal):

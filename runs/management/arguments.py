@@ -23,14 +23,16 @@ def add_choice(parser: CommandParser, *, required: bool = True) -> None:
     evaluated = "the registered endpoint whose model is evaluated"
     parser.add_argument("--endpoint", metavar="NAME", help=f"{evaluated}; required" if required else evaluated)
     parser.add_argument(
-        "--worker", default=settings.WORKER_NAME, metavar="NAME", help="the worker host that executes it (%(default)s)"
+        "--worker", default=settings.WORKER_NAME, metavar="NAME", help="the worker that executes it (%(default)s)"
     )
     parser.add_argument(
         "--task", action="append", metavar="NAME", help="only this task of the profile; may be repeated"
     )
-    # Their texts are read later, so that they are refused as by the other faces.
-    parser.add_argument("--max-trial-seconds", metavar="S", help="seconds for each trial, at most the profile's")
-    parser.add_argument("--max-steps", metavar="N", help="agent steps in each trial, at most the profile's")
+    # Read as text and parsed later, so that the refusal is the same as in the browser and over MCP.
+    parser.add_argument(
+        "--max-trial-seconds", metavar="S", help="time limit of each trial in seconds, at most the profile's"
+    )
+    parser.add_argument("--max-steps", metavar="N", help="limit of agent steps in each trial, at most the profile's")
 
 
 def is_chosen(options: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -23,12 +24,22 @@ from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import BadInput, Refusal, UnknownName
 
 CLI_USER = "cli"
+EXIT_CODES = (
+    "Exit codes: 0 passed or done, 1 evaluated and failed, 2 bad input, 3 blocked, 4 error or incomplete, 5 cancelled, "
+    "6 cleanup failed."
+)
 
 
 class SiteCommand(BaseCommand):
     """A command with ``--json``, ``--user``, typed errors and the shared exit codes; subclasses define ``act``."""
 
     requires_migrations_checks = False
+    # Django's own options still work; the help shows what the command itself takes.
+    suppressed_base_arguments = {
+        "--version", "--verbosity", "--traceback", "--settings", "--pythonpath", "--no-color", "--force-color",
+        "--skip-checks",
+    }  # fmt: skip
+    default_user = CLI_USER
     output: Printer
     _user = CLI_USER
     _words: Sequence[str] | None = None  # what stood on the command line; None when a program calls
@@ -39,8 +50,11 @@ class SiteCommand(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Options are written out, so that a new one never changes what a script means; misuse is a refusal."""
-        parser = super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
+        parser = super().create_parser(prog_name, subcommand, allow_abbrev=False, epilog=EXIT_CODES, **kwargs)
         parser.error = partial(self._misused, parser)  # type: ignore[method-assign]
+        for action in parser._actions:
+            if action.dest == "skip_checks":  # Django adds it past `suppressed_base_arguments`
+                action.help = SUPPRESS
         return parser
 
     def _misused(self, parser: CommandParser, message: str) -> NoReturn:
@@ -56,8 +70,10 @@ class SiteCommand(BaseCommand):
         sys.exit(int(Exit.BAD_INPUT))
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
-        parser.add_argument("--user", default=CLI_USER, help="act with this user's permissions")
+        parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
+        default = f" ({self.default_user})" if self.default_user else "; required"
+        user_help = f"act with this user's permissions{default}"
+        parser.add_argument("--user", default=self.default_user, metavar="NAME", help=user_help)
         self.add_own_arguments(parser)
 
     def add_own_arguments(self, parser: CommandParser) -> None:

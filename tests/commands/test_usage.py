@@ -51,11 +51,12 @@ def test_every_command_refuses_an_option_that_it_does_not_have(name: str, capsys
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["cancel"], "required: run"),
+        (["cancel"], "required: RUN"),
         (["logs", "x", "--limit", "many"], "--limit: invalid int value: 'many'"),
         (["hold", "x"], "--reason --release"),
         (["hold", "x", "--release", "--reason", "y"], "not allowed with"),
         (["bundle", "bild"], "'bild'"),
+        (["endpoint"], "required: list|show|test"),
         (["preview", "--endpont", "x"], "Did you mean --endpoint?"),
         (["preview", "--endpont=x"], "Did you mean --endpoint?"),
         (["preview", "--max-step", "5"], "Did you mean --max-steps?"),

@@ -13,11 +13,15 @@ from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):
-    help = "Serve the tools for MCP clients over stdin and stdout. --schema only prints the tools' schemas."
+    help = (
+        "Serve the site's tools to one MCP client over stdin and stdout, with the permissions of --user. "
+        "--schema prints the tools' JSON schemas instead."
+    )
+
+    default_user = ""  # whom the tools act for is always named
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--schema", action="store_true", help="print the tools' JSON schemas; needs no database")
-        parser.set_defaults(user="")
 
     def user_of(self, options: dict[str, Any]) -> User:
         """Whom the tools act for: always somebody who was named."""

@@ -22,10 +22,10 @@ from runs.services.run_lookup import find_run
 
 
 class Command(SiteCommand):
-    help = "Compare a run's register and results with its stored files. Exit code 4 when anything differs."
+    help = "Compare a run's register and results with its stored files. Exit 4 when anything differs."
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         parser.add_argument(
             "--replay-verifier", action="store_true", help="also grade the kept artifacts again, on a worker"
         )

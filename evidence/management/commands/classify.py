@@ -18,11 +18,13 @@ from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):
-    help = "Classify the trials of a copied run folder. The exit code is that of the verdict."
+    help = "Classify the trials of a run folder or a copy of it, without the database. The exit code is the verdict's."
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("directory", type=Path, help="a run's folder, or a copy of it")
-        parser.add_argument("--spec-sha256", help="the confirmed spec's hash, when it is known from elsewhere")
+        parser.add_argument("directory", type=Path, metavar="FOLDER", help="a run's folder, or a copy of it")
+        parser.add_argument(
+            "--spec-sha256", metavar="HASH", help="the hash of the confirmed spec, when you know it from elsewhere"
+        )
 
     def user_of(self, options: dict[str, Any]) -> User:
         return User(username=options["user"])  # nobody is asked: only the given folder is read

@@ -25,13 +25,12 @@ _HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path", "sha256"
 
 class Command(SiteCommand):
     help = (
-        "List the files that are kept of a run, or get one of them by its id. The hash is checked while it is written: "
-        "exit 4, and no file, when the stored bytes are not those that were registered. 2 for an unknown id or a file "
-        "that exists already."
+        "List the files that are kept of a run, or write one of them to a new file. Its hash is checked while it "
+        "is written: exit 4, and no file, when the stored bytes are not those that were registered."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         parser.add_argument("--get", metavar="ID", help="the id of one file, from the list")
         parser.add_argument("--output", metavar="FILE", help="where to write it: a new file, or - for stdout")
 

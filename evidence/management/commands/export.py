@@ -21,11 +21,14 @@ from runs.services.run_lookup import find_run
 
 
 class Command(SiteCommand):
-    help = "Write a run's evidence to a new ZIP file. Exit 3 when a known secret is inside, 4 when a file changed."
+    help = (
+        "Write a run's evidence to a new ZIP file with a list of hashes. Exit 3 when a known secret is inside, 4 "
+        "when a stored file changed or is gone."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
-        parser.add_argument("file", type=Path, help="the archive to write; it must not exist yet")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
+        parser.add_argument("file", type=Path, metavar="FILE", help="the archive to write; it must not exist yet")
         parser.add_argument("--public", action="store_true", help="only what every viewer may read")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

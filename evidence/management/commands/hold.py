@@ -13,12 +13,12 @@ from runs.services.run_lookup import find_run
 
 
 class Command(SiteCommand):
-    help = "Keep a run's evidence from being removed, or release it again."
+    help = "Place a legal hold, which keeps a run's evidence from being removed, or release it."
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--reason", help="why the evidence must be kept, 1 to 500 characters")
+        what.add_argument("--reason", metavar="TEXT", help="why the evidence must be kept, 1 to 500 characters")
         what.add_argument("--release", action="store_true", help="release the hold that lies on it")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

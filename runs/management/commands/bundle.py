@@ -31,22 +31,22 @@ _FILES_ONLY = ("build", "verify")
 
 class Command(SiteCommand):
     help = (
-        "Build a bundle's manifest from its files, verify it against them, certify it in its own containers, or "
-        "store it, as certified when its record says so and else as a draft; list what is stored, or check every "
-        "stored file of a revision. Exit 0, 2 with every problem, 1 when a certification failed, 4 when a stored file "
-        "is lost or another one."
+        "Build a task bundle's manifest from its files, verify the files against it, certify the bundle in its own "
+        "containers, or import it: as certified when its record says so, else as a draft. List the stored bundles, or "
+        "check every stored file of one. Lists every problem. Exit 1 when a certification failed, 4 when a stored file "
+        "is lost or differs."
     )
     requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         actions = ["build", "verify", "certify", "import", "list", "check"]
-        parser.add_argument("action", choices=actions, help="what to do with it")
+        parser.add_argument("action", choices=actions, metavar="|".join(actions), help="what to do with the bundle")
         parser.add_argument(
             "bundle", nargs="?", metavar="FOLDER|NAME",
             help="the bundle's folder, without one the packaged bundle; with check the name of a stored bundle",
         )  # fmt: skip
         parser.add_argument("--check", action="store_true", help="with build: write nothing, exit 2 when out of date")
-        # Its text is read later, so that it is refused as by the other faces.
+        # Read as text and parsed later, so that the refusal is the same everywhere.
         parser.add_argument("--revision", metavar="N", help="with check: this revision, not the reviewed or newest one")
 
     def user_of(self, options: dict[str, Any]) -> User:

@@ -25,12 +25,12 @@ _OUTCOMES = {
 
 class Command(SiteCommand):
     help = (
-        "Ask a run to end; asking twice is harmless. Exit 0 once asked; with --wait by the run's verdict, which is 5 "
-        "when it was cancelled. Ctrl-C while waiting only stops the waiting."
+        "Ask a run to end; asking again changes nothing. Exit 0 once asked; with --wait the exit code is the "
+        "verdict's, 5 when the run was cancelled. Ctrl-C while waiting only stops the waiting."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         parser.add_argument("--wait", action="store_true", help="wait until the run has ended and print each change")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

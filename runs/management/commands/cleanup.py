@@ -18,17 +18,19 @@ from runs.services.run_lookup import find_run
 
 class Command(SiteCommand):
     help = (
-        "Retry a run's cleanup, here or by its worker, or declare one that cannot be found out resolved. "
-        "Exit 0 when clean, asked for or declared, 2 (bad usage), 3 when a declaration is refused, 6 when failed."
+        "Try again to remove what a run left behind, here or through its worker; or declare a cleanup resolved "
+        "that cannot be verified. Changes neither verdict nor evidence."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         parser.add_argument(
             "--declare-resolved", action="store_true",
-            help="write down that a person looked at the host and that nothing is left; needs --reason",
+            help="record that a person looked at the host and that nothing is left; needs --reason",
         )  # fmt: skip
-        parser.add_argument("--reason", default="", help="who looked, where, and why the program cannot find it out")
+        parser.add_argument(
+            "--reason", default="", metavar="TEXT", help="who looked, where, and why it cannot be verified"
+        )
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         run = find_run(options["run"])

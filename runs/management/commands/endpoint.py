@@ -29,14 +29,19 @@ _EXITS = {
 
 class Command(SiteCommand):
     help = (
-        "List endpoints, show one, or test the connection to one from a worker. With test --wait: exit 0 when it is "
-        "ready, 1 when it is not, 4 when that could not be found out."
+        "List endpoints, show one, or let a worker test the connection to one. Exit of test --wait: 0 ready, 1 "
+        "not ready, 4 when that could not be found out."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["list", "show", "test"], help="what to do")
-        parser.add_argument("name", nargs="?", help="name of the endpoint; for show and test")
-        parser.add_argument("--worker", default=settings.WORKER_NAME, help="the worker that tests (%(default)s)")
+        parser.add_argument("action", choices=["list", "show", "test"], metavar="list|show|test", help="what to do")
+        parser.add_argument("name", nargs="?", metavar="NAME", help="name of the endpoint, for show and test")
+        parser.add_argument(
+            "--worker",
+            default=settings.WORKER_NAME,
+            metavar="NAME",
+            help="the worker that makes the test (%(default)s)",
+        )
         parser.add_argument("--wait", action="store_true", help="wait until the worker has made the test")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

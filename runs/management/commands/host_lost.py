@@ -15,10 +15,13 @@ from runs.services.workers import condition
 
 
 class Command(SiteCommand):
-    help = "Declare a worker host lost: its active runs end as interrupted. Exit 3 without --yes, or when it serves."
+    help = (
+        "Declare a worker's host lost, so that its active runs end as interrupted. Without --yes it only says "
+        "which runs would end, and exits with 3."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("worker", help="name of the worker")
+        parser.add_argument("worker", metavar="WORKER", help="name of the worker")
         parser.add_argument("--yes", action="store_true", help="do it; without this, only say what would end")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

@@ -21,17 +21,23 @@ _FOLLOW_S = 0.5
 
 class Command(SiteCommand):
     help = (
-        "Show a run's log from a cursor on, oldest first. Every line has a number; --json tells with which one to go "
-        "on. With --follow it goes on until the run has ended."
+        "Show a run's log, oldest line first. --json names the cursor to continue with; --follow prints lines "
+        "until the run has ended."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="run id, or its first 8 characters or more")
-        parser.add_argument("--cursor", type=int, default=0, help="number of the first line to show (%(default)s)")
+        parser.add_argument("run", metavar="RUN", help="id of the run, or its first 8 characters or more")
         parser.add_argument(
-            "--limit", type=int, default=200, help=f"at most this many lines, up to {MAX_LIMIT} (%(default)s)"
+            "--cursor", type=int, default=0, metavar="N", help="number of the first line to show (%(default)s)"
         )
-        parser.add_argument("--follow", action="store_true", help="go on until the run has ended")
+        parser.add_argument(
+            "--limit",
+            type=int,
+            default=200,
+            metavar="N",
+            help=f"at most this many lines, up to {MAX_LIMIT} (%(default)s)",
+        )
+        parser.add_argument("--follow", action="store_true", help="continue until the run has ended")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.READ_PRIVATE)

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 class Command(SiteCommand):
     help = (
-        "Check whether a run can start on this worker now: engine, limits (proved by an owned container), images, "
-        "harness, disk, subnets. With the options of preview also whether that run could. Starts nothing. "
-        "Exit 0, or 3 when a required check does not hold."
+        "Check whether this worker can start a run now: engine, limits, images, harness, disk, networks. With "
+        "the options of preview, also whether that run could start. Starts nothing."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:

@@ -15,7 +15,10 @@ from runs.services import access, bundle_import, locks
 
 
 class Command(SiteCommand):
-    help = "Prepare the harness and the images. Exit 0, 2 (bad usage), 3 (something is missing) or 4 (error)."
+    help = (
+        "Build and verify what runs need on this host: the Harbor environment and the container images. Changes "
+        "nothing that is already right."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--offline", action="store_true", help="download nothing; name what is missing")

@@ -17,8 +17,7 @@ from runs.serializers.previews import preview_document
 
 class Command(SiteCommand):
     help = (
-        "Show exactly what a run would execute, with every check; starts nothing and is valid for 15 minutes. Exit 0, "
-        "2 for bad input, 3 when a check blocks the start."
+        "Show exactly what a run would execute, with every check. Starts nothing; the preview is valid for 15 minutes."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:

@@ -16,12 +16,17 @@ from runs.services import access, registry
 
 
 class Command(SiteCommand):
-    help = "Check a profile file of any version, or store it. Exit 0, or 2 with every problem."
+    help = "Check a profile file, or check and store it. Lists every problem."
     requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["verify", "import"], help="verify needs no database")
-        parser.add_argument("file", type=Path, help="the profile's JSON file")
+        parser.add_argument(
+            "action",
+            choices=["verify", "import"],
+            metavar="verify|import",
+            help="check the file (needs no database), or check and store it",
+        )
+        parser.add_argument("file", type=Path, metavar="FILE", help="the profile's JSON file")
 
     def user_of(self, options: dict[str, Any]) -> User:
         return User(username=CLI_USER) if options["action"] == "verify" else super().user_of(options)

@@ -16,13 +16,14 @@ from runs.services.refusals import Refusal
 
 class Command(SiteCommand):
     help = (
-        "Look once for what a crash left on this host: conclude runs whose process is gone, retry failed cleanups, put "
-        "lost jobs into the queue again. Executes nothing again. Exit 0 when all is clean, 6 when something is left, 3 "
-        "when another pass is at work."
+        "Find what a crash left on this host: end runs whose process is gone, retry failed cleanups, put lost "
+        "jobs into the queue again. Executes no run again. Exit 3 when another recovery is at work."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--worker", default=settings.WORKER_NAME, help="name of this host's worker")
+        parser.add_argument(
+            "--worker", default=settings.WORKER_NAME, metavar="NAME", help="name of this host's worker (%(default)s)"
+        )
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.CLEAN)

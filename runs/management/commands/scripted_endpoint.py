@@ -27,8 +27,8 @@ LONGEST_DELAY_S = 3600
 
 class Command(SiteCommand):
     help = (
-        "Serve a scripted chat-completions endpoint, which is no model, until TERM or Ctrl-C; the alias that is asked "
-        "for chooses the script. It asks for the key in BENCHSITE_SCRIPTED_KEY (or _FILE)."
+        "Serve a scripted chat-completions endpoint, which is no model, until TERM or Ctrl-C. The requested "
+        "model alias chooses the script; clients need the key in BENCHSITE_SCRIPTED_KEY (or _FILE)."
     )
     requires_system_checks: list[str] = []
 
@@ -36,11 +36,14 @@ class Command(SiteCommand):
         parser.add_argument(
             "--bind",
             default="127.0.0.1",
+            metavar="ADDRESS",
             help="address to listen on; containers reach 0.0.0.0 or the engine's bridge, never the default",
         )
-        parser.add_argument("--port", type=int, default=PORT, help="port, 0 for any free one (%(default)s)")
         parser.add_argument(
-            "--slow-seconds", type=float, default=SLOW_SECONDS, help="delay of scripted-slow (%(default)s)"
+            "--port", type=int, default=PORT, metavar="N", help="port, 0 for any free one (%(default)s)"
+        )
+        parser.add_argument(
+            "--slow-seconds", type=float, default=SLOW_SECONDS, metavar="S", help="delay of scripted-slow (%(default)s)"
         )
 
     def user_of(self, options: dict[str, Any]) -> User:

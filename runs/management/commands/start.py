@@ -24,9 +24,8 @@ class NotStarted(KeyboardInterrupt):
 
 class Command(SiteCommand):
     help = (
-        "Start a run: preview it, check it, and put it into its worker's queue. Without --wait the exit code is 0 once "
-        "it is queued. With --wait it is the verdict's: 0 passed, 1 failed, 4 error or incomplete, 5 cancelled, "
-        "6 cleanup failed. 2 is bad input, 3 blocked by a check. Ctrl-C or TERM while waiting cancels the run and "
+        "Start a run: preview it, check it, and put it into its worker's queue. Without --wait exit 0 once it is "
+        "queued; with --wait the exit code is the verdict's. Ctrl-C or TERM while waiting cancels the run and "
         "waits for its end; a second one stops waiting."
     )
 

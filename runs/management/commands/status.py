@@ -22,13 +22,19 @@ _NARROW_HEADINGS = ("run", "result", "trials", "endpoint", "created")
 
 class Command(SiteCommand):
     help = (
-        "Show a run, or the newest ones. Of a run that has ended the exit code is its verdict's: 0 passed, 1 failed, "
-        "4 error or incomplete, 5 cancelled, 6 cleanup failed; of one that has not, 0."
+        "Show a run, or the newest ones. The exit code of a run that has ended is its verdict's; of any other it is 0."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", nargs="?", help="run id, or its first 8 characters or more")
-        parser.add_argument("--limit", type=int, default=20, help=f"how many runs to list, 1 to {_MOST} (%(default)s)")
+        parser.add_argument(
+            "run",
+            nargs="?",
+            metavar="RUN",
+            help="id of a run, or its first 8 characters or more; without it the newest runs",
+        )
+        parser.add_argument(
+            "--limit", type=int, default=20, metavar="N", help=f"how many runs to list, 1 to {_MOST} (%(default)s)"
+        )
         add_report_options(parser)
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:

@@ -18,20 +18,29 @@ from runs.services.refusals import BadInput
 
 
 class Command(SiteCommand):
-    help = "Run this host's worker. --report only proves and stores what the host can enforce."
+    help = (
+        "Serve this host's queue until TERM, one run at a time. --report only measures what the host can "
+        "enforce, stores the report and stops."
+    )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--name", default=settings.WORKER_NAME, help="name of this host's worker (%(default)s)")
+        parser.add_argument(
+            "--name", default=settings.WORKER_NAME, metavar="NAME", help="name of this host's worker (%(default)s)"
+        )
         parser.add_argument("--burst", action="store_true", help="stop when the queue is empty")
-        parser.add_argument("--report", action="store_true", help="store the capability report and stop")
-        parser.add_argument("--no-report", action="store_true", help="do not renew the report at the start")
+        parser.add_argument(
+            "--report", action="store_true", help="measure what the host can enforce, store the report, and stop"
+        )
+        parser.add_argument(
+            "--no-report", action="store_true", help="start with the stored report instead of measuring again"
+        )
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.START)
         from runs.engine import worker  # only workers import the engine
 
         if problem := environ.name_problem(options["name"]):
-            raise BadInput(f"{options['name']!r} is no name for --name: {problem}.", code="input.bad_worker_name")
+            raise BadInput(f"--name {options['name']!r}: {problem}.", code="input.bad_worker_name")
         settings.WORKER_NAME = options["name"]  # the forked processes claim runs under this name
         if options["report"]:
             with heartbeat(self.output, "proving what this host can enforce"):

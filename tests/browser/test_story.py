@@ -87,13 +87,13 @@ def count(page: Page, word: str) -> str:
 
 def says_how_old_it_is(page: Page) -> None:
     """A page that moves says when it last did; one that cannot says of when it is, and how to see what is new."""
-    again = page.get_by_role("link", name="load the page again")
+    again = page.get_by_role("link", name="reload it")
     if page.scripted:  # type: ignore[attr-defined]
         expect(page.locator(".facts .live")).to_have_text(re.compile(r"Updated \d+ s ago"))
         expect(again).to_have_count(0)
     else:
         expect(page.locator(".facts .live")).to_be_hidden()
-        expect(page.get_by_text("follows its end")).to_be_hidden()
+        expect(page.get_by_text("following", exact=True)).to_be_hidden()
         expect(again).to_be_visible()
 
 
@@ -152,7 +152,7 @@ def test_cancel_says_what_it_does_and_does_it_once(site: Site, person: Page) -> 
     lifecycle.enter_stage(run.pk, Stage.TRIAL, trial=2)
     lifecycle.start_trial(run.pk, 2, stage="agent")
     panel = person.locator("#panel-owned")
-    expect(refreshed(person).locator("#panel-owned")).to_contain_text("the harness and its whole process group")
+    expect(refreshed(person).locator("#panel-owned")).to_contain_text("the harness and its process group")
     panel.get_by_role("button", name=re.compile("Cancel run")).click()
     expect(person.get_by_role("status").first).to_contain_text("Cancelling")
     expect(person.locator("h2#verdict")).to_have_text("Cancelling")
@@ -179,7 +179,7 @@ def test_evidence_is_opened_downloaded_and_its_hash_is_right(site: Site, person:
     data = waiting.value.path().read_bytes()
     assert hashlib.sha256(data).hexdigest() == shown
     assert waiting.value.suggested_filename == "spec.json"
-    row.get_by_role("link", name=re.compile("Read")).click()
+    row.get_by_role("link", name=re.compile("View")).click()
     expect(person.locator("pre.term")).to_contain_text("benchsite.run-spec/v1")
 
 
@@ -207,7 +207,7 @@ def test_a_cleanup_is_retried_on_the_page_and_in_the_admin(site: Site, person: P
     person.locator("input.action-select").first.check()
     person.locator("select[name=action]").select_option("retry_cleanup")
     person.get_by_role("button", name=re.compile("Go|Run")).first.click()
-    expect(person.locator(".messagelist")).to_contain_text("asked")
+    expect(person.locator(".messagelist")).to_contain_text("cleanup requested")
     assert AuditEntry.objects.filter(kind="cleanup").count() == 2
     assert Run.objects.get().verdict == "error"
 

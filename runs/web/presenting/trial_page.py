@@ -194,7 +194,7 @@ def _stages(trial: "Trial", spec: dict[str, Any]) -> list[tuple[str, str, float,
             start += seconds
     total = _seconds(trial.timings.get("total_s"))
     if found and total is not None and total - start > 0.05:
-        found.append(("collect", "Around them", start, total - start))
+        found.append(("collect", "Overhead", start, total - start))
     return found
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 # The tests that must notice a change, the fast ones first.
 TARGETS = {
     "evidence.trial.classify": ["test_precedence.py"],
-    "evidence.suite.verdict": ["test_verdict.py"],
+    "evidence.suite.verdict": ["test_verdict.py", "test_sentences.py", "-k", "not mistyped"],
     "evidence.reading.rewards": ["test_rewards.py"],
     "evidence.trial.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
     "evidence.trial.deadlines": ["test_stops.py", "test_classification.py", "-k", "not real_run and not 300"],

@@ -14,7 +14,7 @@ from evidence.suite.verdict import suite_verdict
 from evidence.trial.classify import classify_trial
 from runs.outcomes.codes import CODES
 from tests.evidence.folders import RunCase, passing_run
-from tests.evidence.trial_facts import PASSING
+from tests.evidence.trial_facts import PASSING, facts_of
 
 
 def first_of(folder: Path) -> str:
@@ -132,3 +132,10 @@ def test_the_verdicts_sentence_names_how_many_passed_and_how_many_were_needed(tm
 def test_the_share_that_was_needed_is_named_and_where_none_was_one_is(floor: float, needed: str) -> None:
     suite = suite_verdict([classify_trial(PASSING)] * 3, floor=floor, cleanup_clean=True)
     assert f"(3 of 3, needed: {needed})" in suite.sentence
+
+
+def test_a_floor_of_nothing_is_not_met_where_nothing_passed() -> None:
+    failed = classify_trial(facts_of("failed.reward_0", 12))
+    suite = suite_verdict([failed] * 3, floor=0.0, cleanup_clean=True)
+    assert (suite.verdict, suite.floor_met) == ("failed", False)
+    assert "too few passed: 0 of 3, needed: one" in suite.sentence

@@ -140,6 +140,7 @@ def test_no_encoding_is_guessed(encoding: str) -> None:
         (b"[0." + b"9" * MAX_NUMBER_LENGTH + b"]", "number"),
         (b'["\xed\xa0\x80"]', "encoding"),
         (b'["\xc0\x80"]', "encoding"),
+        (b"\xef\xbb\xbf1", "byte_order_mark"),
         (b"1 2", "syntax"),
         (b"", "syntax"),
     ],

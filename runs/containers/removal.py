@@ -59,7 +59,7 @@ class _Pending:
 
     resource: Resource
     resource_id: str | None
-    asked: bool = False
+    removal_requested: bool = False
     looks: int = 0
     since: float | None = None
     attached_since: float | None = None
@@ -191,10 +191,10 @@ class _Pass:
         except EngineError as error:
             if error.status != 404:
                 raise
-            return self._resolve(one, Outcome.REMOVED if one.asked else Outcome.ABSENT, None)
+            return self._resolve(one, Outcome.REMOVED if one.removal_requested else Outcome.ABSENT, None)
         if seen.get("Id") != resource_id or not _carries(_labels_of(one.intent.kind, seen), one.intent):
             return self._resolve(one, Outcome.FOREIGN, "its labels are not those of the journal; it was left alone")
-        one.asked = True
+        one.removal_requested = True
         try:
             self._remove(one.intent.kind, resource_id)
         except EngineError as error:

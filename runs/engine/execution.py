@@ -28,7 +28,7 @@ from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
 from runs.engine.host.same_engine import remember_engine
 from runs.engine.network.egress import prove_egress
-from runs.engine.network.endpoint_readiness import Asked, ask_endpoint
+from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import (
     GatewayError,
     GatewayPlan,
@@ -197,7 +197,7 @@ class Execution:
         words = "Proving that the run's network reaches nothing but the gateway, and that the endpoint is ready"
         self._enter(Stage.PROBE, words)
         with self._failing(Stage.PROBE), ThreadPoolExecutor(max_workers=1) as pool:
-            asking = pool.submit(self._ask_endpoint)
+            readiness = pool.submit(self._check_readiness)
             report = prove_egress(
                 api,
                 self.journal,
@@ -206,16 +206,16 @@ class Execution:
                 endpoint_url=self.spec["endpoint"]["base_url"],
             )
             self.folder.update_facts(probe=report.as_json())
-            asked = asking.result()
-            self.folder.update_facts(readiness=asked.as_json())
+            found = readiness.result()
+            self.folder.update_facts(readiness=found.as_json())
         if not report.passed:
             raise StageFailed(Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail)
-        self._judge_readiness(asked)
+        self._judge_readiness(found)
 
-    def _ask_endpoint(self) -> Asked:
+    def _check_readiness(self) -> Readiness:
         """In a thread: with a client of its own, and without the database."""
         with closing(connect(settings.DOCKER_TIMEOUT_S)) as api:
-            return ask_endpoint(
+            return check_readiness(
                 api,
                 self.journal,
                 self._required_gateway(),
@@ -226,12 +226,12 @@ class Execution:
                 has_credential=self.spec["endpoint"]["credential"]["kind"] != "none",
             )
 
-    def _judge_readiness(self, asked: Asked) -> None:
+    def _judge_readiness(self, found: Readiness) -> None:
         """An endpoint that is not ready ends the run; one that is only slow is left to its trials."""
-        refusal = asked.refusal
+        refusal = found.refusal
         if refusal is not None:
-            raise StageFailed(Stage.PROBE, asked.failure_class, refusal.code, refusal.sentence)
-        for check in asked.checks:
+            raise StageFailed(Stage.PROBE, found.failure_class, refusal.code, refusal.sentence)
+        for check in found.checks:
             if not check.passed:
                 self.narrator.say(check.sentence)
 

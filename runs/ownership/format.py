@@ -1,4 +1,4 @@
-"""How does a journal stand on disk? Its strict, bounded JSON form (design 4, 6)."""
+"""The strict, bounded JSON form of a journal on disk."""
 
 import json
 import re

@@ -42,7 +42,7 @@ PASSWORD = "a long enough pass phrase"
 ENDPOINT = ALIAS_PREFIX + Mode.POSITIVE
 SET_UP = """
 from django.contrib.auth.models import Group, User
-from runs import registry
+from runs.services import registry
 registry.register_endpoint(os.environb[b"RECORD"], user=None)
 olga = User.objects.create_user("olga", password=os.environ["PASSWORD"])
 olga.groups.set(Group.objects.filter(name="operator"))

@@ -95,7 +95,8 @@ class GateSite:
             database.execute(query, values)
 
     def register(self, record: dict[str, Any]) -> None:
-        code = "import os; from runs import registry; registry.register_endpoint(os.environb[b'RECORD'], user=None)"
+        imports = "import os; from runs.services.registry import register_endpoint"
+        code = f"{imports}; register_endpoint(os.environb[b'RECORD'], user=None)"
         self.done("shell", "-v0", "-c", code, RECORD=json.dumps(record))
 
     def start(self, endpoint: str, *tasks: str, more: tuple[str, ...] = ()) -> str:

@@ -15,7 +15,7 @@ from runs.engine.assets import AssetError
 from runs.engine.execution import execute
 from runs.engine.host.credentials import CredentialError
 from runs.engine.host.folder import RunFolder
-from runs.engine.network.endpoint_readiness import Asked
+from runs.engine.network.endpoint_readiness import Readiness
 from runs.engine.network.gateway import GatewayError
 from runs.engine.preflight.run_preflight import PreflightFailed
 from runs.engine.trials.processes import LaunchFailed
@@ -87,7 +87,7 @@ class World:
         }
         for name, (part, answer) in stands.items():
             stand_in(monkeypatch, name, self._part(part, answer))
-        stand_in(monkeypatch, "ask_endpoint", self._ask)
+        stand_in(monkeypatch, "check_readiness", self._ask)
         self.answer: Answer | None = Answer("ok", None, 200)
         self.asked: dict[str, Any] = {}
         world = self
@@ -127,12 +127,12 @@ class World:
 
         return play
 
-    def _ask(self, *_: Any, **asked: Any) -> Asked:
+    def _ask(self, *_: Any, **asked: Any) -> Readiness:
         """Asked beside the egress probe, so its turn is not noted."""
         self.asked = asked
         if "question" in self.fails:
             raise self.fails["question"]
-        return Asked(tuple(judge(self.answer, has_credential=asked["has_credential"])), 0.1)
+        return Readiness(tuple(judge(self.answer, has_credential=asked["has_credential"])), 0.1)
 
     def play(self, part: str) -> None:
         if part not in ("engine", "files", "launch"):

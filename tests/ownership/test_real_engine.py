@@ -44,7 +44,7 @@ SOCKET = "/var/run/docker.sock"
 def owned_journal(api: Any, tmp_path: Path) -> Iterator[Journal]:
     journal = Journal.create(tmp_path / "run", run_id="r1")
     yield journal
-    assert clean_up(lambda: api, journal, reason="the test is over").state == "clean"
+    assert clean_up(lambda _: api, journal, reason="the test is over").state == "clean"
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ class TestSentinels:
         ]
         network = api.create_network("benchsite-unrelated", labels={"benchsite.run": "r1"})["Id"]
         try:
-            result = clean_up(lambda: api, owned_journal, reason="cancelled")
+            result = clean_up(lambda _: api, owned_journal, reason="cancelled")
             assert result.state == "clean"
             assert {r.id for r in result.report.removed} == {ours.id, never_started.id}
             assert all(api.inspect_container(container)["State"]["Running"] for container in theirs)
@@ -287,7 +287,7 @@ class TestClientsKilledMidCreate:
         intents = [resource.intent for resource in owned_journal.read().resources]
         assert len(intents) == 8
         assert all(resource.resource_id is None for resource in owned_journal.read().resources)
-        result = clean_up(lambda: api, owned_journal, reason="interrupted")
+        result = clean_up(lambda _: api, owned_journal, reason="interrupted")
         assert result.state == "clean"
         assert len(result.report.removed) == 8
         assert [find_owned(api, intent) for intent in intents] == [[]] * 8
@@ -302,7 +302,7 @@ class TestClientsKilledMidCreate:
             thread.start()
             while len(made) < number % 3 and thread.is_alive():
                 pass
-            result = clean_up(lambda: api, journal, reason="cancelled")
+            result = clean_up(lambda _: api, journal, reason="cancelled")
             thread.join()
             assert result.state == "clean"
             assert still_present(api, journal) == []

@@ -143,7 +143,7 @@ RECORD = """
 import django
 django.setup()
 from django.conf import settings
-from runs import bundle_import, locks
+from runs.services import bundle_import, locks
 from runs.engine.assets import load_assets
 assets = load_assets(settings.ASSETS)
 locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)

@@ -47,7 +47,7 @@ def connecting(address: str, port: int) -> tuple[socket.socket | None, int]:
     return (link if code in (0, errno.EINPROGRESS) else None), code
 
 
-def asking(server: str, name: str) -> tuple[socket.socket | None, int]:
+def querying(server: str, name: str) -> tuple[socket.socket | None, int]:
     """A socket that has asked a nameserver for the A records of a name."""
     labels = b"".join(bytes([len(part)]) + part.encode("ascii") for part in name.split("."))
     query = struct.pack(">HHHHHH", QUERY_ID, 0x0100, 1, 0, 0, 0) + labels + b"\0\0\1\0\1"
@@ -131,7 +131,7 @@ def main() -> None:
     entries = attempts(plan)
     for entry in entries:
         if entry["kind"] == "dns":
-            link, code = asking(entry["address"], entry["lookup"])
+            link, code = querying(entry["address"], entry["lookup"])
         else:
             link, code = connecting(entry["address"], entry["port"])
         entry["outcome"] = "silent" if link else named(code)

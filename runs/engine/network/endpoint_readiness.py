@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Readiness:
     """What came of the question: four checks, and how long the endpoint took, in seconds."""
 
     checks: tuple[Check, ...]
@@ -47,7 +47,7 @@ class Asked:
         return {"checks": [check.as_json() for check in self.checks], "seconds": self.seconds}
 
 
-def ask_endpoint(
+def check_readiness(
     api: docker.APIClient,
     journal: Journal,
     gateway: RunGateway,
@@ -57,7 +57,7 @@ def ask_endpoint(
     max_tokens: int,
     trial: int,
     has_credential: bool,
-) -> Asked:
+) -> Readiness:
     """Ask as `trial`, a number that no trial of the run has, and judge the answer. Raises EngineError, JournalError.
 
     `max_tokens` is the limit that the gateway was told, for it takes no other.
@@ -73,7 +73,7 @@ def ask_endpoint(
     line = _line(api, gateway, trial)
     answer = None if line is None else Answer(line.kind, line.code, line.status, str(said.get("error", "")).lower())
     seconds = said.get("seconds")
-    return Asked(
+    return Readiness(
         tuple(judge(answer, has_credential=has_credential)),
         round(seconds, 3) if isinstance(seconds, float) else None,
     )

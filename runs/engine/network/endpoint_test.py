@@ -16,7 +16,7 @@ from runs.documents.profile.v2 import MAX_COMPLETION_TOKENS
 from runs.engine.assets import AssetError, Assets, load_assets, verify_images
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.maintenance import maintenance
-from runs.engine.network.endpoint_readiness import Asked, ask_endpoint
+from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import GatewayError, GatewayPlan, open_networks, start_gateway
 from runs.models import EndpointTest
 from runs.ownership import JournalError
@@ -35,7 +35,7 @@ def make_test(test_id: str) -> None:
     if test is None:
         return
     try:
-        asked = _ask(test)
+        found = _check(test)
     except (EngineError, JournalError, GatewayError, AssetError, CredentialError) as error:
         log.warning("the connection test of %s was not made: %s", test.endpoint, error.detail or error.code)
         endpoint_testing.not_made(test.pk, error.code, error.sentence)
@@ -44,10 +44,10 @@ def make_test(test_id: str) -> None:
         sentence = f"The test failed unexpectedly ({type(error).__name__}); the worker's log says more."
         endpoint_testing.not_made(test.pk, "endpoint_test.unexpected", sentence)
     else:
-        endpoint_testing.finish(test, asked.checks, seconds=asked.seconds)
+        endpoint_testing.finish(test, found.checks, seconds=found.seconds)
 
 
-def _ask(test: EndpointTest) -> Asked:
+def _check(test: EndpointTest) -> Readiness:
     record = registry.endpoint_version(test.endpoint).record
     credential = read_credential(record.credential.model_dump(mode="json"))
     assets = load_assets(settings.ASSETS)
@@ -64,7 +64,7 @@ def _ask(test: EndpointTest) -> Asked:
         networks = open_networks(api, journal)
         gateway = start_gateway(api, journal, networks, plan, credential, place / "ledger.jsonl")
         try:
-            return ask_endpoint(
+            return check_readiness(
                 api,
                 journal,
                 gateway,

@@ -1,0 +1,59 @@
+"""What this process holds for its one trial: its bearer token, and the verifier's container, started beforehand.
+
+The token is in this memory and in no file. The container is owned, limited and without network like any other, and
+nothing runs in it until Harbor asks. If Harbor never does, it is removed at the end of the process, or by the cleanup.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from runs.harness.container import Container
+
+_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="verifier")
+_ready: dict[str, Future[Container]] = {}
+_token: list[str] = []
+
+
+def prepare_container(session_id: str, make: Callable[[], Container]) -> None:
+    """Begin to start the container of a session that is expected. Returns at once."""
+    if session_id not in _ready:
+        _ready[session_id] = _executor.submit(_started, make)
+
+
+def take_container(session_id: str) -> Container | None:
+    """The started container of this session, waited for; None when there is none or it did not start."""
+    future = _ready.pop(session_id, None)
+    if future is None or future.exception() is not None:
+        return None
+    return future.result()
+
+
+def discard_containers() -> None:
+    """Remove what was prepared and never taken."""
+    for session_id in list(_ready):
+        container = take_container(session_id)
+        if container is not None:
+            container.discard()
+
+
+def _started(make: Callable[[], Container]) -> Container:
+    container = make()
+    try:
+        container.start()
+    except BaseException:
+        # The one who really needs it tries again, and says why it failed.
+        container.discard()
+        raise
+    return container
+
+
+def keep_token(token: str) -> None:
+    """Keep the token that came on standard input; replaces an earlier one."""
+    _token[:] = [token]
+
+
+def with_token(env: dict[str, str], placeholder: str) -> dict[str, str]:
+    """`env` with the token wherever a value is exactly the placeholder; unchanged while there is no token."""
+    if not placeholder or not _token:
+        return env
+    return {name: _token[0] if value == placeholder else value for name, value in env.items()}

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, equal, mapping, sequence
+from runs.documents.run_spec import SpecTask
 
 _IDENTITY = "integrity.trial_identity"
 _CONTROLS = "invalid_evaluation.other_controls"
@@ -18,15 +19,15 @@ PHASES = {
 }
 
 
-def result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Proof]:
+def result_checks(result: dict[str, Any], task: SpecTask) -> list[Proof]:
     """The trial's result names the task that was asked for, ran forwards, and was graded separately."""
     names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
     intervals = {name: interval(result.get(key)) for name, key in PHASES.items()} | {"trial": interval(result)}
     mode = at(result, "verifier_environment_mode")
     return [
         Proof("result.id", _IDENTITY, uuid_of(result.get("id")) is not None, "no UUID"),
-        *(equal("result.task", "integrity.foreign_trial", task.get("name"), name) for name in names),
-        equal("result.task_checksum", "integrity.task_checksum", task.get("checksum"), result.get("task_checksum")),
+        *(equal("result.task", "integrity.foreign_trial", task.name, name) for name in names),
+        equal("result.task_checksum", "integrity.task_checksum", task.checksum, result.get("task_checksum")),
         *(
             Proof(f"result.times.{name}", "integrity.times_inverted", not found.inverted)
             for name, found in intervals.items()
@@ -37,7 +38,7 @@ def result_checks(result: dict[str, Any], task: dict[str, Any]) -> list[Proof]:
 
 def identity_checks(
     folder: str | None,
-    task: dict[str, Any],
+    task: SpecTask,
     *,
     result: dict[str, Any],
     config: dict[str, Any],
@@ -62,11 +63,11 @@ def locked_trials(trial_lock: dict[str, Any], job_lock: dict[str, Any]) -> dict[
     return {where: lock for where, lock in places.items() if lock}
 
 
-def _digest_checks(where: str, lock: dict[str, Any], task: dict[str, Any]) -> Iterator[Proof]:
+def _digest_checks(where: str, lock: dict[str, Any], task: SpecTask) -> Iterator[Proof]:
     """The hash that Harbor itself made of the task's files when it took them."""
-    digest = f"sha256:{task.get('files_sha256')}"
+    digest = f"sha256:{task.files_sha256}"
     yield equal(f"{where}.task_digest", "integrity.task_checksum", digest, at(lock, "task", "digest"))
-    yield equal(f"{where}.task_name", "integrity.foreign_trial", task.get("name"), at(lock, "task", "name"))
+    yield equal(f"{where}.task_name", "integrity.foreign_trial", task.name, at(lock, "task", "name"))
 
 
 def _job_ids(result: dict[str, Any], config: dict[str, Any], job: dict[str, Any]) -> Iterator[object]:

@@ -22,6 +22,7 @@ from evidence.harbor.controls import JOB_CONFIG, JOB_LOCK, TRIAL_CONFIG, TRIAL_L
 from evidence.harbor.identity import PHASES, identity_checks, interval, locked_trials, result_checks, uuid_of
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, mapping
+from runs.documents.run_spec import RunSpec, SpecTask
 
 MAX_RESULT_BYTES = 4 * 1024 * 1024
 MAX_ITEMS = 200_000
@@ -62,7 +63,7 @@ class HarborFacts:
         return any(each.state == "unsupported" for each in self.documents)
 
 
-def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str, Any]) -> HarborFacts:
+def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> HarborFacts:
     """Everything under `base` (the job folder, relative); `task` is the spec's task of this trial."""
     folders = tuple(name for name in folder.names(base) if folder.names(f"{base}/{name}", limit=1))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
@@ -76,7 +77,7 @@ def read_harbor(folder: Folder, base: str, spec: dict[str, Any], task: dict[str,
     given = _document(folder, f"{base.rpartition('/')[0]}/config.json")
     recorded = (trial_lock, job_lock, job_config, trial_config) if trial else (job_lock, job_config)
     control_checks, others = _compared(
-        given, result, trial_lock, job_lock, job_config, trial_config, harbor_version=str(at(spec, "harness", "harbor"))
+        given, result, trial_lock, job_lock, job_config, trial_config, harbor_version=spec.harness.harbor
     )
     return HarborFacts(
         folders=folders,

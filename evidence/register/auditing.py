@@ -9,6 +9,7 @@ from typing import Any
 
 from benchsite.lib.disk import disk_trouble
 from benchsite.lib.folder import FileState, Folder, UnsafePath, relative_parts
+from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.models import Artifact, ArtifactState
 from evidence.reading.proofs import at, mapping, sequence
@@ -18,6 +19,7 @@ from evidence.register.publishing import SUITE_PATH, quarantined
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
 from evidence.trial.reviewed_files import MANIFEST_PATH
+from runs.documents.run_spec import load_spec
 from runs.models import AuditEntry, AuditKind, Run
 
 
@@ -118,10 +120,14 @@ def _spec_differences(run: Run) -> Iterator[AuditDifference]:
     if found != run.spec_sha256:
         yield AuditDifference("spec_differs", "spec", run.spec_sha256, found)
         return
-    tasks = {at(task, "ordinal"): task for task in sequence(at(_loaded(run.spec.encode()), "tasks"))}
+    try:
+        spec = load_spec(run.spec.encode()).content
+    except DocumentError as error:
+        yield AuditDifference("spec_differs", "spec", "a spec", error.code)
+        return
+    tasks = {task.ordinal: f"{task.name} {task.checksum}" for task in spec.tasks}
     for trial in run.trials.all():
-        confirmed = mapping(tasks.get(trial.ordinal))
-        expected = f"{confirmed.get('name')} {confirmed.get('checksum')}"
+        expected = tasks.get(trial.ordinal, "none")
         if expected != (shown := f"{trial.task_name} {trial.task_checksum}"):
             yield AuditDifference("task_differs", f"trial {trial.ordinal}", expected, shown)
 

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from evidence.reading.clocks import Interval
-from evidence.reading.proofs import at, mapping
 from evidence.suite.run_facts import RunFacts
 from evidence.suite.verdict import SuiteVerdict
 from evidence.trial.document import timing_document
@@ -38,7 +37,7 @@ def suite_document(
         "schema": SCHEMA,
         "run": {
             "id": _or_unavailable(run.run_id),
-            "suite": _or_unavailable(run.spec.get("suite")),
+            "suite": run.spec.suite if run.spec else UNAVAILABLE,
             "spec_sha256": _or_unavailable(run.spec_sha256),
             "timing": timing_document(
                 Interval(_text(run.document.get("started_at")), _text(run.document.get("ended_at")))
@@ -51,6 +50,8 @@ def suite_document(
             "evaluated": verdict.counts.evaluated,
             "complete": verdict.counts.evaluated == verdict.counts.requested > 0,
             "sentence": verdict.counts.sentence,
+            "profile_cases": run.spec.case_count if run.spec else UNAVAILABLE,
+            "chosen_cases": len(run.spec.tasks) if run.spec else UNAVAILABLE,
         },
         "counts": asdict(verdict.counts),
         "verdict": {
@@ -70,39 +71,35 @@ def suite_document(
 
 def identities(run: RunFacts, observed: Mapping[str, Any]) -> dict[str, Any]:
     """Who and what was measured with what. Nothing is null: what is not known says so."""
-    spec = run.spec
+    spec = declared(run)
+    endpoint = spec.get("endpoint", {})
     facts = {
-        "model": at(spec, "endpoint", "model"),
-        "served_model": at(spec, "endpoint", "served_model"),
+        "model": endpoint.get("model"),
+        "served_model": endpoint.get("served_model"),
         "runtime": observed.get("runtime"),
-        "image": mapping(spec.get("images")) or None,
+        "image": spec.get("images"),
         "hardware": observed.get("hardware"),
         "topology": observed.get("topology"),
-        "harnesses": mapping(spec.get("harness")) or None,
+        "harnesses": spec.get("harness"),
         "dataset": dataset(spec),
-        "profile": mapping(spec.get("profile")) or None,
-        "endpoint": {
-            "name": at(spec, "endpoint", "name"),
-            "version": at(spec, "endpoint", "version"),
-            "host": at(spec, "endpoint", "host"),
-            "scripted": at(spec, "endpoint", "scripted"),
-        },
-        "worker": mapping(spec.get("worker")) or None,
+        "profile": spec.get("profile"),
+        "endpoint": {name: endpoint.get(name) for name in ("name", "version", "host", "scripted")},
+        "worker": spec.get("worker"),
     }
     return {name: without_null(value) for name, value in facts.items()}
 
 
 def dataset(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The task bundle with its tasks' checksums: the data that was measured with."""
-    tasks = spec.get("tasks")
-    listed = tasks if isinstance(tasks, list) else []
     return {
-        "bundle": mapping(spec.get("bundle")) or None,
-        "tasks": [
-            {"name": at(task, "name"), "checksum": at(task, "checksum"), "ordinal": at(task, "ordinal")}
-            for task in listed
-        ],
+        "bundle": spec.get("bundle"),
+        "tasks": [{name: task[name] for name in ("name", "checksum", "ordinal")} for task in spec.get("tasks", [])],
     }
+
+
+def declared(run: RunFacts) -> dict[str, Any]:
+    """The spec as a document, every default written out; empty when it cannot be read."""
+    return run.spec.model_dump(mode="json", by_alias=True) if run.spec else {}
 
 
 def without_null(value: Any) -> Any:

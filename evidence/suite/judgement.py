@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from evidence.reading.proofs import at
 from evidence.suite.run_facts import RunFacts
 from evidence.suite.verdict import SuiteVerdict, suite_verdict
 from evidence.trial.classify import Classification, classify_trial
 
-# Of a spec that names no floor: nothing less than every trial is enough.
+# Of a spec that cannot be read: nothing less than every trial is enough.
 STRICTEST_FLOOR = 1.0
 
 
@@ -22,10 +21,9 @@ class RunJudgement:
 def judge(facts: RunFacts, *, cleanup_clean: bool, quarantined: bool = False) -> RunJudgement:
     """``quarantined`` says that a known secret was still found in the evidence: then nothing of it counts."""
     trials = tuple(classify_trial(trial) for trial in facts.trials)
-    floor = at(facts.spec, "scoring", "pass_rate_floor")
     suite = suite_verdict(
         trials,
-        floor=floor if isinstance(floor, int | float) and not isinstance(floor, bool) else STRICTEST_FLOOR,
+        floor=facts.spec.scoring.pass_rate_floor if facts.spec else STRICTEST_FLOOR,
         cleanup_clean=cleanup_clean,
         run_failed=facts.broke,
         integrity_held=all(check.ok for check in facts.checks) and not quarantined,

@@ -5,7 +5,7 @@ from typing import Any
 
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, at, mapping
-from evidence.suite.document import without_null
+from evidence.suite.document import UNAVAILABLE, declared, without_null
 from evidence.suite.run_facts import RunFacts
 from evidence.trial.document import timing_document
 from evidence.trial.facts import TrialFacts
@@ -41,7 +41,8 @@ def observed_worker(run: RunFacts) -> dict[str, Any]:
     worker = mapping(run.document.get("worker"))
     report = mapping(worker.get("report"))
     engine, assets = mapping(report.get("engine")), mapping(report.get("assets"))
-    version, name = worker.get("version"), at(run.spec, "worker", "name")
+    version, name = worker.get("version"), run.spec.worker.name if run.spec else UNAVAILABLE
+    route = run.spec.endpoint.route if run.spec else UNAVAILABLE
     return {
         "product": {"name": "benchsite", "version": version} if version else None,
         "engine": engine or None,
@@ -54,7 +55,7 @@ def observed_worker(run: RunFacts) -> dict[str, Any]:
         "adapter_sha256": at(worker, "harness", "adapter_sha256"),
         "harness_lock_sha256": at(assets, "harness", "lock_sha256"),
         "harness_tree_sha256": at(assets, "harness", "tree_sha256"),
-        "topology": f"1 worker ({name}), 1 trial at a time, endpoint by route {at(run.spec, 'endpoint', 'route')}",
+        "topology": f"1 worker ({name}), 1 trial at a time, endpoint by route {route}",
     }
 
 
@@ -64,7 +65,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
     `observed` holds the keys of OBSERVED as the worker saw them; `limits` map each limit to its value and the
     mechanism that enforces it. Probe, gateway, ledger and timings come from the run's own files.
     """
-    spec = run.spec
+    spec = declared(run)
     return {
         "schema": SCHEMA,
         "run_id": without_null(run.run_id),
@@ -140,7 +141,7 @@ def _checks(trial: int, checks: Iterable[Proof]) -> Iterator[dict[str, Any]]:
 def _endpoint(spec: dict[str, Any]) -> dict[str, Any]:
     """Without the base URL's path and the credential's name, which are private."""
     kept = ("name", "version", "host", "model", "served_model", "route", "scripted")
-    return {name: at(spec, "endpoint", name) for name in kept} if mapping(spec.get("endpoint")) else {}
+    return {name: spec["endpoint"][name] for name in kept} if spec else {}
 
 
 def _containers(trial: TrialFacts) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from benchsite.lib.canonical import canonical_sha256
+from benchsite.lib.canonical import load_object as load_canonical
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.clocks import Interval
-from evidence.reading.proofs import Proof, equal, mapping, sequence
+from evidence.reading.proofs import Proof, equal, mapping
 from evidence.trial.container_checks import run_container_checks
 from evidence.trial.facts import TrialFacts
 from evidence.trial.files import RunContext, text
@@ -22,23 +23,23 @@ from evidence.trial.reviewed_files import read_manifest
 from runs.checks.readiness import ENDPOINT_CLASSES
 from runs.documents import ledger as ledgers
 from runs.documents.ledger import LedgerReport, read_ledger
+from runs.documents.run_spec import MAX_SPEC_BYTES, RunSpec, parse_spec
+from runs.documents.run_spec import SCHEMA as SPEC_SCHEMA
 from runs.ownership.document import JournalDocument, JournalError
 from runs.ownership.format import load as load_journal
 
-SPEC_SCHEMA = "benchsite.run-spec/v1"
 RUN_SCHEMA = "benchsite.run-facts/v1"
-MAX_SPEC_BYTES = 256 * 1024
 MAX_RUN_BYTES = 4 * 1024 * 1024
-MAX_TRIALS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run as its files tell it. `trials` has one entry per task of the spec, in the spec's order;
+    """A run as its files tell it. `trials` has one entry per task of the spec, in the spec's order; of a spec that
+    cannot be read (None) one for each folder, of which nothing is believed.
     `checks` are those of the whole run, which every trial's checks begin with."""
 
     run_id: str | None
-    spec: dict[str, Any]
+    spec: RunSpec | None
     spec_sha256: str | None
     document: dict[str, Any]
     journal: JournalDocument | None
@@ -59,20 +60,20 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
     """The facts of a run's folder. `spec_sha256` is the confirmed spec's hash when the caller knows it better
     than the folder does (the database); otherwise the folder's own record of it is compared."""
     folder = Folder(directory)
-    spec, spec_problem = _document(folder, "spec.json", MAX_SPEC_BYTES, SPEC_SCHEMA)
+    spec, found_sha256, unreadable, invalid = _spec(folder)
     document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
     journal, journal_problem = _journal(folder)
     ledger = _ledger(folder)
     manifest, manifest_check = read_manifest(folder, spec)
-    found_sha256 = _sha256(spec) if not spec_problem else None
     checks = (
-        Proof("spec.readable", "integrity.spec_unreadable", not spec_problem, spec_problem),
+        Proof("spec.readable", "integrity.spec_unreadable", not unreadable, unreadable),
         Proof("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
         Proof("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
         *_identity_checks(document, journal, found_sha256, spec_sha256),
+        Proof("spec.valid", "integrity.spec_unreadable", not invalid, invalid),
         manifest_check,
-        *run_container_checks(document, journal, spec),
-        *_trial_folder_checks(folder, spec),
+        *(run_container_checks(document, journal, spec) if spec else []),
+        *(_trial_folder_checks(folder, spec) if spec else []),
         Proof(
             "run.cancel",
             "integrity.run_unreadable",
@@ -81,7 +82,12 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         ),
         Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
     )
-    context = RunContext(folder, spec, document, manifest, journal, ledger, checks, _ledger_check(ledger, document))
+    if spec is None:
+        trials = [TrialFacts(trial=number, task="unknown", checks=checks) for number in _trial_folders(folder)]
+    else:
+        whole = _ledger_check(ledger, document)
+        context = RunContext(folder, spec, document, manifest, journal, ledger, checks, whole)
+        trials = [read_trial(context, task) for task in spec.tasks]
     return RunFacts(
         run_id=text(document.get("run_id")),
         spec=spec,
@@ -90,11 +96,29 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         journal=journal,
         ledger=ledger,
         checks=checks,
-        trials=tuple(read_trial(context, mapping(task)) for task in _tasks(spec) or _tasks_of_folders(folder)),
+        trials=tuple(trials),
         cancel_requested=document.get("cancel_requested_at") is not None,
         interrupted=document.get("interrupted") is True,
         failure=mapping(document.get("failure")),
     )
+
+
+def _spec(folder: Folder) -> tuple[RunSpec | None, str | None, str, str]:
+    """The spec and its hash; and why it cannot be read, or is no spec although its hash can be compared."""
+    read = folder.read("spec.json", limit=MAX_SPEC_BYTES)
+    if read.state is not FileState.OK:
+        return None, None, read.state.value, ""
+    try:
+        document = load_canonical(read.data, max_bytes=MAX_SPEC_BYTES)
+    except DocumentError as error:
+        return None, None, error.code, ""
+    if document.get("schema") != SPEC_SCHEMA:
+        return None, None, "unsupported schema", ""
+    found = canonical_sha256(document)
+    try:
+        return parse_spec(document).content, found, "", ""
+    except DocumentError as error:
+        return None, found, "", f"{error.problems[0].path}: {error.code}"
 
 
 def _document(folder: Folder, path: str, limit: int, schema: str) -> tuple[dict[str, Any], str]:
@@ -141,13 +165,6 @@ def _is_time_or_none(value: object) -> bool:
     return value is None or (isinstance(value, str) and value != "")
 
 
-def _sha256(spec: dict[str, Any]) -> str | None:
-    try:
-        return canonical_sha256(spec)
-    except DocumentError:
-        return None
-
-
 def _identity_checks(
     document: dict[str, Any], journal: JournalDocument | None, found: str | None, confirmed: str | None
 ) -> list[Proof]:
@@ -159,21 +176,16 @@ def _identity_checks(
     return checks
 
 
-def _trial_folder_checks(folder: Folder, spec: dict[str, Any]) -> list[Proof]:
+def _trial_folder_checks(folder: Folder, spec: RunSpec) -> list[Proof]:
     """No folder may stand beside the requested trials."""
-    expected = {str(task.get("ordinal")) for task in map(mapping, _tasks(spec))}
+    expected = {str(task.ordinal) for task in spec.tasks}
     foreign = [name for name in folder.names("trials") if name not in expected]
     return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
 
 
-def _tasks(spec: dict[str, Any]) -> list[Any]:
-    return sequence(spec.get("tasks"))[:MAX_TRIALS]
-
-
-def _tasks_of_folders(folder: Folder) -> list[Any]:
-    """Without a spec the folders are all that says which trials there were; nothing of them can be believed."""
-    numbers = sorted(int(name) for name in folder.names("trials") if name.isdecimal() and len(name) < 5)
-    return [{"ordinal": number, "name": "unknown"} for number in numbers]
+def _trial_folders(folder: Folder) -> list[int]:
+    """Without a spec the folders are all that says which trials there were."""
+    return sorted(int(name) for name in folder.names("trials") if name.isascii() and name.isdecimal() and len(name) < 5)
 
 
 def _interval(document: dict[str, Any]) -> Interval:

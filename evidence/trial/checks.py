@@ -1,13 +1,12 @@
 """All checks and proofs of one trial: journal, provider's record, stored files and spec against each other."""
 
 from dataclasses import asdict
-from typing import Any
 
 from benchsite.lib.folder import Folder
 from evidence.harbor.job import HarborFacts
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
-from evidence.reading.proofs import Proof, at, equal
+from evidence.reading.proofs import Proof, equal
 from evidence.trial.agent_output import outputs
 from evidence.trial.configured_checks import configuration_checks
 from evidence.trial.container_checks import container_checks
@@ -56,7 +55,7 @@ def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Pr
     return (
         Proof("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
         Proof("proof.agent_image", missing, AGENT in images, "no agent container seen"),
-        _version_check(observed, context.spec),
+        _version_check(observed, context.spec.harness.agent_version),
         Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
         Proof("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
@@ -76,8 +75,7 @@ def _configuration_checks(context: RunContext, files: TrialFiles) -> list[Proof]
     if not files.observed.opened:
         return []
     run_id = text(context.document.get("run_id"))
-    task = str(files.task.get("name"))
-    return configuration_checks(context.folder, files.base, context.spec, run_id, context.journal, task)
+    return configuration_checks(context.folder, files.base, context.spec, run_id, context.journal, files.task.name)
 
 
 def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof]:
@@ -91,8 +89,8 @@ def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[
 
 def _steps_check(context: RunContext, trial: int) -> Proof:
     """The gateway lets no trial ask more than the confirmed number of times."""
-    steps, answered = at(context.spec, "controls", "max_steps"), len(context.ledger.trial(trial).completions)
-    within = type(steps) is int and answered <= steps
+    answered = len(context.ledger.trial(trial).completions)
+    within = answered <= context.spec.controls.max_steps
     return Proof("ledger.steps", "invalid_evaluation.other_controls", within, f"{answered} answers of the model")
 
 
@@ -101,12 +99,11 @@ def _tests_were_sent(observed: Observed) -> bool:
     return bool(sent(observed, VERIFIER, "tests"))
 
 
-def _version_check(observed: Observed, spec: dict[str, Any]) -> Proof:
+def _version_check(observed: Observed, expected: str) -> Proof:
     """The version was read before the agent's command began (agent_info only echoes the config)."""
     command = observed.exec_of(AGENT, "agent")
     began = (command.started_mono or command.mono - command.duration_s) if command else None
     before = [item for item in observed.versions if began is None or item.mono <= began]
-    expected = at(spec, "harness", "agent_version")
     return equal(
         "proof.agent_version",
         "invalid_evaluation.agent_version",

@@ -13,6 +13,7 @@ from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.harbor.applied import API_KEY, given_differences
 from evidence.reading.proofs import Proof, at, equal, mapping, short
 from evidence.trial.container_checks import internal_network
+from runs.documents.run_spec import RunSpec
 from runs.ownership.document import JournalDocument
 
 PROVIDER = "runs.harness.environment:OwnedEnvironment"
@@ -24,11 +25,10 @@ GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
 AGENT_WAITS_LONGER_S = 10
 MAX_BYTES = 1024 * 1024
 _CODE = "invalid_evaluation.told_differently"
-_LIMITS = ("cpus", "memory_bytes", "pids", "nofile", "tmpfs")
 
 
 def configuration_checks(
-    folder: Folder, base: str, spec: dict[str, Any], run_id: str | None, journal: JournalDocument | None, task: str
+    folder: Folder, base: str, spec: RunSpec, run_id: str | None, journal: JournalDocument | None, task: str
 ) -> list[Proof]:
     """`base` is the trial's folder, `trials/<ordinal>`; `task` the name of its task."""
     config, plan = _document(folder, f"{base}/config.json"), _document(folder, f"{base}/environment.json")
@@ -66,27 +66,24 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _config_check(
-    config: dict[str, Any], spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]
+    config: dict[str, Any], spec: RunSpec, root: str, base: str, task: str, agent_env: dict[str, Any]
 ) -> Proof:
-    try:
-        expected = _config(spec, root, base, task, agent_env)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return Proof("config.content", _CODE, False, "the spec does not say how Harbor is configured")
+    expected = _config(spec, root, base, task, agent_env)
     differing = [found.path for found in given_differences(expected, config)]
     return Proof("config.content", _CODE, not differing, short(", ".join(differing), 200))
 
 
-def _config(spec: dict[str, Any], root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:
+def _config(spec: RunSpec, root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:
     """Harbor's JobConfig of the trial; what is not named here is left at Harbor's default."""
-    controls, limits, multiplier = spec["controls"], spec["limits"], 1.0
+    controls, limits, multiplier = spec.controls, spec.limits, 1.0
     return {
         "job_name": "job",
         "jobs_dir": f"{root}/{base}",
-        "n_attempts": controls["max_attempts"],
-        "n_concurrent_trials": controls["max_concurrent_trials"],
-        "install_only": controls["install_only"],
+        "n_attempts": controls.max_attempts,
+        "n_concurrent_trials": controls.max_concurrent_trials,
+        "install_only": controls.install_only,
         "quiet": True,
-        "retry": {"max_retries": controls["retries"]},
+        "retry": {"max_retries": controls.retries},
         "timeout_multiplier": multiplier,
         **{
             f"{phase}_timeout_multiplier": multiplier
@@ -94,34 +91,35 @@ def _config(spec: dict[str, Any], root: str, base: str, task: str, agent_env: di
         },
         "environment": {"import_path": PROVIDER, "kwargs": {"plan": f"{root}/{base}/environment.json"}},
         "verifier": {
-            "override_timeout_sec": limits["verifier_s"],
-            "max_timeout_sec": limits["verifier_s"],
-            "disable": not controls["verification"],
+            "override_timeout_sec": limits.verifier_s,
+            "max_timeout_sec": limits.verifier_s,
+            "disable": not controls.verification,
         },
         "agents": [_agent(spec, agent_env)],
         "tasks": [{"path": f"{root}/tasks/{task}"}],
     }
 
 
-def _agent(spec: dict[str, Any], env: dict[str, Any]) -> dict[str, Any]:
-    controls, limits = spec["controls"], spec["limits"]
+def _agent(spec: RunSpec, env: dict[str, Any]) -> dict[str, Any]:
+    controls, limits = spec.controls, spec.limits
     model_kwargs = {
-        "max_retries": controls["retries"],
-        "timeout": controls["request_timeout_s"] + AGENT_WAITS_LONGER_S,
-        "drop_params": controls["drop_params"],
+        "max_retries": controls.retries,
+        "timeout": controls.request_timeout_s + AGENT_WAITS_LONGER_S,
+        "drop_params": controls.drop_params,
+        **controls.sampling.fixed,
     }
     return {
-        "name": spec["harness"]["agent"],
-        "model_name": f"openai/{spec['endpoint']['model']}",
+        "name": spec.harness.agent,
+        "model_name": f"openai/{spec.endpoint.model}",
         "n_concurrent": 1,
-        "override_timeout_sec": limits["agent_s"],
-        "override_setup_timeout_sec": limits["agent_setup_s"],
-        "max_timeout_sec": limits["agent_s"],
+        "override_timeout_sec": limits.agent_s,
+        "override_setup_timeout_sec": limits.agent_setup_s,
+        "max_timeout_sec": limits.agent_s,
         "kwargs": {
-            "version": spec["harness"]["agent_version"],
-            "max_tokens": controls["max_completion_tokens"],
+            "version": spec.harness.agent_version,
+            "max_tokens": controls.max_completion_tokens,
             "config": {
-                "agent": {"step_limit": controls["max_steps"]},
+                "agent": {"step_limit": controls.max_steps},
                 "model": {"cost_tracking": "ignore_errors", "model_kwargs": model_kwargs},
             },
         },
@@ -131,7 +129,7 @@ def _agent(spec: dict[str, Any], env: dict[str, Any]) -> dict[str, Any]:
 
 def _plan_checks(
     plan: dict[str, Any],
-    spec: dict[str, Any],
+    spec: RunSpec,
     journal: JournalDocument | None,
     expected: dict[str, object],
     base: str,
@@ -150,9 +148,8 @@ def _plan_checks(
     ]
 
 
-def _role_check(role: str, plan: dict[str, Any], spec: dict[str, Any]) -> Proof:
-    limits = mapping(at(spec, "limits", role))
-    expected = {"image_id": at(spec, "images", role), **{name: limits.get(name) for name in _LIMITS}, "env": {}}
+def _role_check(role: str, plan: dict[str, Any], spec: RunSpec) -> Proof:
+    expected = {"image_id": spec.images.of(role), **spec.limits.of(role).model_dump(), "env": {}}
     # Only the agent has a network, and a gateway on it.
     ignored = {"network_id", "network_name", "gateway_host", "gateway_ip"} if role == "agent" else set()
     found = {name: value for name, value in plan.items() if name not in ignored}

@@ -5,7 +5,8 @@ opened, and by the journal.
 from typing import Any
 
 from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
-from evidence.reading.proofs import Proof, at, equal, mapping
+from evidence.reading.proofs import Proof, at, equal
+from runs.documents.run_spec import RunSpec
 from runs.ownership.document import Intent, JournalDocument, Role
 
 # How Harbor ends the names of its two environments (harness-facts).
@@ -16,7 +17,7 @@ _IDENTITY = "integrity.trial_identity"
 
 
 def container_checks(
-    observed: Observed, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
+    observed: Observed, journal: JournalDocument | None, spec: RunSpec, trial: int, folder: str | None
 ) -> list[Proof]:
     """Every container of the trial; `folder` is the name that Harbor gave the trial, when it has one."""
     checks = [check for opened in observed.opened for check in _opened(opened, journal, spec, trial, folder)]
@@ -26,9 +27,7 @@ def container_checks(
     return checks + _journaled_images(journal, spec, trial)
 
 
-def run_container_checks(
-    document: dict[str, Any], journal: JournalDocument | None, spec: dict[str, Any]
-) -> list[Proof]:
+def run_container_checks(document: dict[str, Any], journal: JournalDocument | None, spec: RunSpec) -> list[Proof]:
     """The containers that serve the whole run: its gateway, and the probes, which use the verifier's image."""
     if journal is None:
         return []
@@ -51,7 +50,7 @@ def internal_network(journal: JournalDocument | None) -> str | None:
 
 
 def _opened(
-    opened: Opened, journal: JournalDocument | None, spec: dict[str, Any], trial: int, folder: str | None
+    opened: Opened, journal: JournalDocument | None, spec: RunSpec, trial: int, folder: str | None
 ) -> list[Proof]:
     role = opened.role
     network = internal_network(journal) if role == AGENT else None
@@ -62,7 +61,7 @@ def _opened(
         Proof(f"{role}.container", _IDENTITY, known, "not the journaled container"),
         Proof(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
         Proof(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
-        _limits_check(role, mapping(at(spec, "limits", role)), opened.limits),
+        _limits_check(role, spec.limits.of(role).model_dump(), opened.limits),
     ]
 
 
@@ -86,11 +85,11 @@ def _same_limit(name: str, expected: object, found: object) -> bool:
     return expected == found
 
 
-def _image(name: str, image: str, found: str | None, spec: dict[str, Any]) -> Proof:
-    return equal(name, "integrity.image_mismatch", at(spec, "images", image), found)
+def _image(name: str, image: str, found: str | None, spec: RunSpec) -> Proof:
+    return equal(name, "integrity.image_mismatch", spec.images.of(image), found)
 
 
-def _journaled_images(journal: JournalDocument | None, spec: dict[str, Any], trial: int) -> list[Proof]:
+def _journaled_images(journal: JournalDocument | None, spec: RunSpec, trial: int) -> list[Proof]:
     return [
         _image(f"journal.{intent.role.value}.image", intent.role.value, intent.image_id, spec)
         for intent in _intents(journal)

@@ -9,12 +9,12 @@ from evidence.harbor.job import HarborFacts, read_harbor
 from evidence.reading import observed as seen
 from evidence.reading.clocks import Interval
 from evidence.reading.observed import VERIFIER, Observed, Transfer
-from evidence.reading.proofs import Proof, at
+from evidence.reading.proofs import Proof
 from runs.documents.ledger import LedgerReport
+from runs.documents.run_spec import RunSpec, SpecTask
 from runs.ownership.document import JournalDocument
 
 SUPERVISION_SCHEMA = "benchsite.supervision/v1"
-MAX_LIMIT_S = 10**9  # no run has such a limit, and the calendar holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class RunContext:
     """What the trials of one run share."""
 
     folder: Folder
-    spec: dict[str, Any]
+    spec: RunSpec
     document: dict[str, Any]
     manifest: dict[str, Any]
     journal: JournalDocument | None
@@ -34,11 +34,9 @@ class RunContext:
     def interrupted(self) -> bool:
         return self.document.get("interrupted") is True
 
-    def limit(self, name: str) -> float | None:
-        value = at(self.spec, "limits", name)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return None
-        return float(value) if abs(value) <= MAX_LIMIT_S else None
+    def limit(self, name: str) -> float:
+        """One of the spec's limits in seconds, such as `agent_s`."""
+        return float(getattr(self.spec.limits, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class TrialFiles:
     that cannot be read."""
 
     base: str
-    task: dict[str, Any]
+    task: SpecTask
     supervision: dict[str, Any]
     observed: Observed
     harbor: HarborFacts
@@ -70,7 +68,7 @@ class TrialFiles:
         return self.graded_at is not None and self.harbor.result.state == "ok"
 
 
-def read_trial_files(context: RunContext, base: str, task: dict[str, Any]) -> TrialFiles:
+def read_trial_files(context: RunContext, base: str, task: SpecTask) -> TrialFiles:
     supervision, supervision_problem = _supervision(context.folder, base)
     observed, observed_problem = _observed(context.folder, base)
     return TrialFiles(

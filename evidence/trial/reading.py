@@ -1,7 +1,5 @@
 """Reading one trial: puts the provider's record, Harbor's files and the ledger into TrialFacts."""
 
-from typing import Any
-
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at, mapping, sequence
@@ -13,15 +11,15 @@ from evidence.trial.endpoint import EndpointFacts, endpoint_facts
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, VerifierFacts
 from evidence.trial.files import RunContext, TrialFiles, ended_by_itself, read_trial_files, text, verifier_logs
 from evidence.trial.own_failures import harness_failure, read_own_failures
+from runs.documents.run_spec import SpecTask
 
 MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
 _COMMAND_TIMED_OUT = b'"exception_type": "TimeoutExpired"'
 
 
-def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
+def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
     """The facts of the trial of one task of the spec."""
-    ordinal = task.get("ordinal")
-    number = ordinal if type(ordinal) is int else 0
+    number = task.ordinal
     files = read_trial_files(context, f"trials/{number}", task)
     endpoint = endpoint_facts(context.ledger.trial(number))
     deadline = read_deadline(context, files)
@@ -30,7 +28,7 @@ def read_trial(context: RunContext, task: dict[str, Any]) -> TrialFacts:
     verifier = _verifier(files.observed)
     return TrialFacts(
         trial=number,
-        task=str(task.get("name")),
+        task=task.name,
         checks=(*context.checks, *_checks(context, files, number)),
         proofs=(
             _confinement_proof(context),
@@ -154,12 +152,11 @@ def _process_lost(files: TrialFiles, deadline: Deadline | None) -> bool:
 
 def _agent(context: RunContext, observed: Observed, endpoint: EndpointFacts) -> AgentFacts:
     command = observed.exec_of(AGENT, "agent")
-    steps = at(context.spec, "controls", "max_steps")
     return AgentFacts(
         ended=command is not None and command.ended,
         exit_code=command.exit_code if command is not None else None,
         timed_out=command is not None and stopped_at_limit(command, context.limit("agent_s")),
-        step_limit_reached=type(steps) is int and steps > 0 and endpoint.completions >= steps,
+        step_limit_reached=endpoint.completions >= context.spec.controls.max_steps,
     )
 
 
@@ -196,12 +193,11 @@ def _verifier(observed: Observed) -> VerifierFacts:
 
 def _reward(context: RunContext, files: TrialFiles) -> Reward:
     """The reward from the provider's own copy; Harbor rewrites its files while scrubbing."""
-    key = at(context.spec, "scoring", "reward_key")
     kept = f"{files.base}/kept/verifier"
     return read_reward(
         context.folder.read(f"{kept}/reward.json", limit=MAX_REWARD_BYTES),
         context.folder.read(f"{kept}/reward.txt", limit=MAX_REWARD_BYTES),
-        key=key if isinstance(key, str) else "reward",
+        key=context.spec.scoring.reward_key,
     )
 
 

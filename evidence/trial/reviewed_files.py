@@ -11,7 +11,8 @@ from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
-from evidence.reading.proofs import Proof, at, equal, mapping, sequence
+from evidence.reading.proofs import Proof, equal, mapping, sequence
+from runs.documents.run_spec import RunSpec, SpecTask
 
 MANIFEST_PATH = "manifest.json"
 MAX_MANIFEST_BYTES = 256 * 1024
@@ -20,21 +21,21 @@ _CODE = "integrity.reviewed_files"
 SENT = ((VERIFIER, "tests", "/tests", "tests/"), (AGENT, "environment", "/app", "environment/"))
 
 
-def read_manifest(folder: Folder, spec: dict[str, Any]) -> tuple[dict[str, Any], Proof]:
+def read_manifest(folder: Folder, spec: RunSpec | None) -> tuple[dict[str, Any], Proof]:
     """The reviewed manifest, empty when it is not the confirmed one, and the check that says so."""
     read = folder.read(MANIFEST_PATH, limit=MAX_MANIFEST_BYTES)
     document, problem = _parsed(read.data) if read.state is FileState.OK else ({}, read.state.value)
-    if document and _sha256(document) != at(spec, "bundle", "manifest_sha256"):
+    if document and _sha256(document) != (spec.bundle.manifest_sha256 if spec else None):
         document, problem = {}, "another manifest"
     return document, Proof("bundle.manifest", "integrity.manifest_mismatch", not problem, problem)
 
 
-def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> list[Proof]:
+def reviewed_checks(manifest: dict[str, Any], task: SpecTask, observed: Observed) -> list[Proof]:
     """Every file that was sent as a part of the task is the reviewed one, and none is missing or added."""
     entry = _entry(manifest, task)
     return [
-        equal("task.reviewed", "integrity.task_checksum", entry.get("checksum"), task.get("checksum")),
-        equal("task.reviewed_files", "integrity.task_checksum", entry.get("files_sha256"), task.get("files_sha256")),
+        equal("task.reviewed", "integrity.task_checksum", entry.get("checksum"), task.checksum),
+        equal("task.reviewed_files", "integrity.task_checksum", entry.get("files_sha256"), task.files_sha256),
         *(
             Proof(f"sent.{purpose}", _CODE, _is_reviewed(transfer, place, _files(entry, below)), transfer.path)
             for role, purpose, place, below in SENT
@@ -43,7 +44,7 @@ def reviewed_checks(manifest: dict[str, Any], task: dict[str, Any], observed: Ob
     ]
 
 
-def sent_proof(manifest: dict[str, Any], task: dict[str, Any], observed: Observed) -> Proof:
+def sent_proof(manifest: dict[str, Any], task: SpecTask, observed: Observed) -> Proof:
     """The agent was given the task's files: one that saw none of them did not do this task."""
     needed = bool(_files(_entry(manifest, task), "environment/"))
     given = bool(sent(observed, AGENT, "environment"))
@@ -64,8 +65,8 @@ def _sha256(document: dict[str, Any]) -> str | None:
         return None
 
 
-def _entry(manifest: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
-    named = (entry for entry in map(mapping, sequence(manifest.get("tasks"))) if entry.get("name") == task.get("name"))
+def _entry(manifest: dict[str, Any], task: SpecTask) -> dict[str, Any]:
+    named = (entry for entry in map(mapping, sequence(manifest.get("tasks"))) if entry.get("name") == task.name)
     return next(named, {})
 
 

@@ -5,7 +5,7 @@ minimal chat completion. Its token is that of a trial which no run has, so that 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,9 +147,9 @@ _NO_SUCH_MODEL = re.compile(
 )
 
 
-def question(model: str, max_tokens: int) -> dict[str, Any]:
-    """The request's body, as the gateway's rules demand it: `max_tokens` is exactly the declared limit."""
-    return {"model": model, "max_tokens": max_tokens, "messages": [{"role": "user", "content": PROMPT}]}
+def question(model: str, max_tokens: int, sampling: Mapping[str, int | float]) -> dict[str, Any]:
+    """The request's body, as the gateway's rules demand it: `max_tokens` and `sampling` as declared."""
+    return {"model": model, "max_tokens": max_tokens, **sampling, "messages": [{"role": "user", "content": PROMPT}]}
 
 
 def is_question(messages: list[dict[str, Any]]) -> bool:

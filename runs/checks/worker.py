@@ -3,8 +3,8 @@
 The web never asks an engine: a preview judges the last report, and the worker judges a new one when it claims the run.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from runs.checks.check import Check, Level
 
@@ -18,6 +18,26 @@ OPTIONAL_LIMITS = ("core",)
 MIB = 1024 * 1024
 # What no start of the engine mends, by the code of the report's own problem.
 _ENGINE_CODES = {"engine_not_local": "engine.not_local", "engine_context": "engine.context_unreadable"}
+
+
+class _Role(Protocol):
+    @property
+    def cpus(self) -> float: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+
+class RoleCeilings(Protocol):
+    """What each container of a trial may use: a bundle's ceilings, or a spec's limits."""
+
+    @property
+    def agent(self) -> _Role: ...
+    @property
+    def verifier(self) -> _Role: ...
+    @property
+    def gateway(self) -> _Role: ...
+
+
 _UNPROVED = {"enforced": False, "mechanism": "not proved", "detail": "no probe ran"}
 
 
@@ -32,20 +52,40 @@ def report_checks(report: dict[str, Any]) -> Iterator[Check]:
         yield _network_namespace(report)
 
 
-def ceiling_checks(report: dict[str, Any], limits: Mapping[str, Any]) -> Iterator[Check]:
-    """Whether the worker has what the containers of one trial may use: the bundle's ceilings, or a spec's limits.
-
-    ``limits`` map agent, verifier and gateway to ``cpus`` and ``memory_bytes``. The gateway stands beside the agent
+def ceiling_checks(report: dict[str, Any], limits: RoleCeilings) -> Iterator[Check]:
+    """Whether the worker has what the containers of one trial may use. The gateway stands beside the agent
     or the verifier, never beside both. What a report does not say is not judged.
     """
     engine = report.get("engine") or {}
-    needed = max(limits[role]["memory_bytes"] for role in ("agent", "verifier")) + limits["gateway"]["memory_bytes"]
-    cpus = max(limits[role]["cpus"] for role in ("agent", "verifier", "gateway"))
+    needed = needed_memory_bytes(limits)
+    cpus = needed_cpus(limits)
     if isinstance(engine.get("cpus"), int):
         yield _ceiling("cpus", engine["cpus"] >= cpus, f"{engine['cpus']} CPUs; a container may use {cpus:g}.")
     if isinstance(engine.get("memory_bytes"), int):
         seen = f"{engine['memory_bytes'] // MIB:,} MiB of memory; a trial's containers may use {needed // MIB:,} MiB."
         yield _ceiling("memory", engine["memory_bytes"] >= needed, seen)
+
+
+def needed_memory_bytes(limits: RoleCeilings) -> int:
+    """What the containers that stand beside each other may use at most."""
+    return max(limits.agent.memory_bytes, limits.verifier.memory_bytes) + limits.gateway.memory_bytes
+
+
+def needed_cpus(limits: RoleCeilings) -> float:
+    """The most CPUs that one container may use."""
+    return max(limits.agent.cpus, limits.verifier.cpus, limits.gateway.cpus)
+
+
+def disk_check(free_bytes: int, needed_bytes: int) -> Check:
+    """Whether the worker has the free disk that the profile requires and a run's evidence takes."""
+    enough = free_bytes >= needed_bytes
+    return Check(
+        "disk",
+        enough,
+        "disk.enough" if enough else "worker.disk_full",
+        f"{free_bytes // MIB:,} MiB free, {needed_bytes // MIB:,} MiB needed.",
+        "" if enough else "Free space where BENCHSITE_DATA lies.",
+    )
 
 
 def _ceiling(what: str, passed: bool, seen: str) -> Check:

@@ -47,6 +47,9 @@ class NoCredential(Closed):
     name: None = None
 
 
+Credential = Annotated[EnvCredential | FileCredential | NoCredential, Field(discriminator="kind")]
+
+
 class EndpointRecord(Closed):
     """`controls` are those that the endpoint is known to obey; `served_model` is the other name it answers with."""
 
@@ -56,7 +59,7 @@ class EndpointRecord(Closed):
     model: Alias
     served_model: Alias | None = None
     route: Literal["direct", "host-gateway"]
-    credential: Annotated[EnvCredential | FileCredential | NoCredential, Field(discriminator="kind")]
+    credential: Credential
     controls: Annotated[list[Control], Field(max_length=8)]
     request_timeout_s: Annotated[int, Field(ge=1, le=600)] = DEFAULT_REQUEST_TIMEOUT_S
     scripted: bool = False
@@ -85,7 +88,7 @@ def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
     """The record in a document, as a form makes it; raises DocumentError with every problem."""
     if document.get("schema") != SCHEMA:
         raise refuse("unknown_schema", f"this is no endpoint record; its schema is not {SCHEMA}", "schema")
-    record, problems = validate(EndpointRecord, document, prefix="bad_endpoint", relocate=_without_tag)
+    record, problems = validate(EndpointRecord, document, prefix="bad_endpoint", relocate=without_credential_tag)
     problems += [*_url_problems(document), *_credential_problems(document), *_repeated_controls(document)]
     if problems or record is None:
         raise DocumentError(problems)
@@ -93,8 +96,9 @@ def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
     return LoadedEndpoint(record, full, canonical_sha256(full))
 
 
-def _without_tag(location: Location) -> Location:
-    return ("credential", *location[2:]) if location[0] == "credential" and len(location) > 2 else location
+def without_credential_tag(location: Location) -> Location:
+    """Without the union's tag, which stands behind the field."""
+    return ("credential", *location[2:]) if location[:1] == ("credential",) and len(location) > 2 else location
 
 
 def _url_problems(document: JsonObject) -> Iterator[Problem]:

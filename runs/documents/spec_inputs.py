@@ -7,7 +7,12 @@ from dataclasses import asdict, dataclass
 from benchsite.lib.problems import Problem
 from runs.documents.bundle.manifest import ROLES, LoadedBundle
 from runs.documents.endpoints import EndpointRecord
-from runs.documents.profile.v2 import ProfileV2
+from runs.documents.profile.v2 import ProfileV2, Source
+from runs.documents.sampling import Sampling
+
+# The commit of each release of Harbor whose source was read and held against what runs.
+HARBOR_SOURCE = "https://github.com/laude-institute/harbor"
+HARBOR_COMMITS = {"0.22.0": "5c364a538e0af19eb58a53fdb895d7c0f974cef5"}
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
@@ -79,6 +84,20 @@ def harness_problems(bundle: LoadedBundle, harness: HarnessIdentity) -> Iterator
         yield Problem("harness.agent_version", "spec.agent_mismatch", "the harness has another agent than the bundle")
 
 
+def adapter_problems(profile: ProfileV2, harness: HarnessIdentity) -> Iterator[Problem]:
+    """Whether the profile's one adapter is the Harbor that the harness runs: same source, and the release's commit."""
+    for name, adapter in profile.adapters.items():
+        path = f"adapters.{name}"
+        if name != "harbor" or not isinstance(adapter, Source) or adapter.kind != "git":
+            yield Problem(path, "spec.unknown_adapter", "the only adapter is harbor, of kind git")
+        elif adapter.source != HARBOR_SOURCE:
+            yield Problem(f"{path}.source", "spec.adapter_mismatch", f"the harness runs Harbor of {HARBOR_SOURCE}")
+        elif harness.harbor and adapter.revision != HARBOR_COMMITS.get(harness.harbor):
+            known = HARBOR_COMMITS.get(harness.harbor, "not known here")
+            sentence = f"the harness runs Harbor {harness.harbor}, whose commit is {known}"
+            yield Problem(f"{path}.revision", "spec.adapter_mismatch", sentence)
+
+
 def image_problems(bundle: LoadedBundle, images: Mapping[str, ImageIdentity]) -> Iterator[Problem]:
     """Whether each role has an image, pinned by id, that was built from the manifest's recipe."""
     recipes = {role: getattr(bundle.manifest.images, role).recipe_sha256 for role in ROLES}
@@ -99,8 +118,10 @@ def worker_problems(worker: WorkerIdentity) -> Iterator[Problem]:
         yield Problem("worker.capability_sha256", "spec.no_capabilities", sentence)
 
 
-def endpoint_problems(endpoint: EndpointVersion) -> Iterator[Problem]:
-    """Whether the endpoint obeys the one control that every run uses; nothing is ever dropped silently."""
-    if "max_tokens" not in endpoint.record.controls:
-        sentence = "the endpoint does not declare that it obeys max_tokens, which every run sets"
-        yield Problem("endpoint.controls", "spec.control_not_declared", sentence)
+def endpoint_problems(endpoint: EndpointVersion, sampling: Sampling) -> Iterator[Problem]:
+    """Whether the endpoint obeys every control that the run fixes; nothing is ever dropped silently."""
+    for control in ("max_tokens", *sampling.fixed):
+        if control not in endpoint.record.controls:
+            who = "every run" if control == "max_tokens" else "the profile"
+            sentence = f"the endpoint does not declare that it obeys {control}, which {who} sets"
+            yield Problem("endpoint.controls", "spec.control_not_declared", sentence)

@@ -1,10 +1,10 @@
-"""What exactly will a run execute? The one function that resolves a spec, for browser, CLI and MCP (issue 4.5)."""
+"""Resolves the spec of a run from profile, bundle, endpoint and worker: one function for browser, commands and MCP."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchsite.lib.canonical import Json, JsonObject, canonical_bytes, load_object, sha256, walk
+from benchsite.lib.canonical import Json, JsonObject, walk
 from benchsite.lib.problems import Problem, path_of, raise_if, refuse
 from runs.documents import spec_inputs
 from runs.documents.bundle.manifest import ROLES, LoadedBundle
@@ -13,25 +13,10 @@ from runs.documents.credentials import credential_problems
 from runs.documents.endpoint_urls import host_of
 from runs.documents.profile.loading import LoadedProfile, require_runnable
 from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
+from runs.documents.run_spec import SCHEMA, Spec, parse_spec
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 
-SCHEMA = "benchsite.run-spec/v1"
-MAX_SPEC_BYTES = 256 * 1024
 MOST_TASKS = 64  # that are looked at one by one, so that a refusal stays short
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """The canonical JSON of everything a run will execute; `spec_sha256` identifies it."""
-
-    document: JsonObject
-    canonical: bytes
-    spec_sha256: str
-
-    @property
-    def text(self) -> str:
-        """The canonical JSON as text (ASCII)."""
-        return self.canonical.decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +61,10 @@ def resolve_spec(
         [
             *spec_inputs.bundle_problems(typed, bundle),
             *spec_inputs.harness_problems(bundle, harness),
+            *spec_inputs.adapter_problems(typed, harness),
             *spec_inputs.image_problems(bundle, images),
             *spec_inputs.worker_problems(worker),
-            *spec_inputs.endpoint_problems(endpoint),
+            *spec_inputs.endpoint_problems(endpoint, suite.sampling),
             *_narrowing_problems(suite, narrowing),
         ]
     )
@@ -86,7 +72,7 @@ def resolve_spec(
     document: JsonObject = {
         "schema": SCHEMA,
         "suite": "environment",
-        "profile": _profile(profile),
+        "profile": _profile(profile) | {"cases": list(suite.cases)},
         "bundle": _bundle(bundle),
         "harness": _harness(harness),
         "images": {role: images[role].image_id for role in ROLES},
@@ -96,22 +82,10 @@ def resolve_spec(
         "controls": _controls(suite, endpoint, narrowing),
         "limits": _limits(suite, bundle, narrowing, len(selected)),
         "scoring": suite.scoring.model_dump(mode="json"),
+        "requirements": suite.requirements.model_dump(mode="json"),
     }
     raise_if(credential_problems(document))
-    return _spec(document)
-
-
-def load_spec(data: bytes, *, expected_sha256: str | None = None) -> Spec:
-    """A stored spec; raises DocumentError when its bytes are not canonical or not the expected ones."""
-    document = load_object(data, max_bytes=MAX_SPEC_BYTES)
-    if document.get("schema") != SCHEMA:
-        raise refuse("unknown_schema", f"this is no spec; its schema is not {SCHEMA}", "schema")
-    spec = _spec(document)
-    if spec.canonical != data:
-        raise refuse("spec.not_canonical", "the stored spec is not in canonical form")
-    if expected_sha256 is not None and spec.spec_sha256 != expected_sha256:
-        raise refuse("spec.changed", "the stored spec is not the one that was confirmed")
-    return spec
+    return parse_spec(document)
 
 
 def spec_difference(old: JsonObject, new: JsonObject) -> list[SpecDifference]:
@@ -138,13 +112,6 @@ def phase_seconds(trial_s: int, phases: Phases) -> dict[str, int]:
     }
     taken = sum(times.values()) + times["environment_start_s"]
     return times | {"agent_s": min(phases.agent_s, trial_s - taken)}
-
-
-def _spec(document: JsonObject) -> Spec:
-    data = canonical_bytes(document)
-    if len(data) > MAX_SPEC_BYTES:
-        raise refuse("spec.too_large", f"the spec has {len(data):,} bytes; at most {MAX_SPEC_BYTES:,} are taken")
-    return Spec(document, data, sha256(data))
 
 
 def _narrowing_problems(suite: Environment, narrowing: Narrowing) -> Iterator[Problem]:
@@ -228,6 +195,7 @@ def _endpoint(endpoint: EndpointVersion) -> JsonObject:
         "route": record.route,
         "credential": record.credential.model_dump(mode="json"),
         "scripted": record.scripted,
+        "controls": [*sorted(record.controls)],
     }
 
 
@@ -249,6 +217,7 @@ def _controls(suite: Environment, endpoint: EndpointVersion, narrowing: Narrowin
         "drop_params": False,
         "verification": True,
         "install_only": False,
+        "sampling": suite.sampling.model_dump(mode="json"),
     }
 
 

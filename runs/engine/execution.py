@@ -17,10 +17,11 @@ from typing import Any
 import docker
 from django.conf import settings
 
-from benchsite.lib.canonical import load_object
 from benchsite.lib.database_retry import retry_database
 from benchsite.lib.disk import FULL
+from benchsite.lib.problems import DocumentError
 from runs.containers import EngineError, connect
+from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude
 from runs.engine.ending.owned_resources import resource_states
@@ -94,7 +95,7 @@ class Execution:
     run: Run
     folder: RunFolder = field(init=False)
     journal: Journal = field(init=False)
-    spec: dict[str, Any] = field(init=False)
+    spec: RunSpec = field(init=False)
     narrator: Narrator = field(init=False)
     secrets: Secrets = field(default_factory=Secrets)
     gateway: RunGateway | None = None
@@ -135,11 +136,11 @@ class Execution:
             self._start_early(1)  # not before the environment that it runs was verified
         self._start_gateway(api)
         self._probe(api)
-        for task in self.spec["tasks"]:
-            self._trial(task["ordinal"], task["name"])
+        for task in self.spec.tasks:
+            self._trial(task.ordinal, task.name)
 
     def _open_folder(self) -> None:
-        self.spec = dict(load_object(self.run.spec.encode()))
+        self.spec = self._confirmed_spec()
         self.folder.create()
         self.journal = Journal.create(self.folder.path, run_id=self.run.key)
         write_bytes(self.folder.spec, self.run.spec.encode())
@@ -164,6 +165,14 @@ class Execution:
             },
         )
 
+    def _confirmed_spec(self) -> RunSpec:
+        """The spec of the row, which must be the one whose hash was confirmed: before anything is created."""
+        try:
+            return load_spec(self.run.spec.encode(), expected_sha256=self.run.spec_sha256).content
+        except DocumentError as error:
+            sentence = "The stored spec is not the one that was confirmed, so nothing was started. Preview again."
+            raise StageFailed(Stage.PREFLIGHT, "integrity", "integrity.spec_mismatch", sentence, str(error)) from error
+
     def _prepare_trials(self, assets: Assets) -> None:
         self.narrator.say("Copying the reviewed tasks and checking every byte")
         copy_tasks(self.run.bundle, self.spec, self.folder)
@@ -171,7 +180,7 @@ class Execution:
 
     def _start_early(self, ordinal: int) -> None:
         """Launch a trial's process ahead of its turn; it waits, and owns nothing, until it is told to go."""
-        if ordinal > len(self.spec["tasks"]) or ordinal in self.waiting:
+        if ordinal > len(self.spec.tasks) or ordinal in self.waiting:
             return
         self.folder.make_trial(ordinal)
         process = TrialProcess(self.folder, self.journal, ordinal, self._assets.harness.python)
@@ -181,7 +190,7 @@ class Execution:
     def _start_gateway(self, api: docker.APIClient) -> None:
         self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
         with self._failing(Stage.GATEWAY):
-            credential = read_credential(self.spec["endpoint"]["credential"])
+            credential = read_credential(self.spec.endpoint.credential)
             self.secrets.add(credential)
             networks = open_networks(api, self.journal)
             self._networks = networks
@@ -202,8 +211,8 @@ class Execution:
                 api,
                 self.journal,
                 self._required_gateway(),
-                self.spec["images"]["verifier"],
-                endpoint_url=self.spec["endpoint"]["base_url"],
+                self.spec.images.verifier,
+                endpoint_url=self.spec.endpoint.base_url,
             )
             self.folder.update_facts(probe=report.as_json())
             found = readiness.result()
@@ -219,11 +228,12 @@ class Execution:
                 api,
                 self.journal,
                 self._required_gateway(),
-                self.spec["images"]["verifier"],
-                model=self.spec["endpoint"]["model"],
-                max_tokens=self.spec["controls"]["max_completion_tokens"],
+                self.spec.images.verifier,
+                model=self.spec.endpoint.model,
+                max_tokens=self.spec.controls.max_completion_tokens,
+                sampling=self.spec.controls.sampling.fixed,
                 trial=readiness_trial(self.spec),
-                has_credential=self.spec["endpoint"]["credential"]["kind"] != "none",
+                has_credential=self.spec.endpoint.credential.kind != "none",
             )
 
     def _judge_readiness(self, found: Readiness) -> None:
@@ -252,7 +262,7 @@ class Execution:
                 gateway_url=gateway.url,
             )
         process.go(gateway.token(ordinal))
-        until = process.mono_started + self.spec["limits"]["trial_s"]
+        until = process.mono_started + self.spec.limits.trial_s
         reason = process.watch(partial(self._reason_to_stop, until), partial(self._on_event, ordinal))
         process.record(reason)
         lifecycle.trial_over(self.run.key, ordinal)
@@ -292,8 +302,7 @@ class Execution:
 
     @property
     def _run_until(self) -> float:
-        limit: float = self.spec["limits"]["run_s"]
-        return self._mono_started + limit - ENDING_RESERVE_S
+        return self._mono_started + self.spec.limits.run_s - ENDING_RESERVE_S
 
     def _enter(self, stage: Stage, words: str, *, trial: int | None = None) -> None:
         """The door of every stage: a run that was cancelled or is past its limit does not go through."""

@@ -7,7 +7,7 @@ from django.utils import timezone
 from benchsite.lib import words
 from benchsite.lib.canonical import load_object
 from benchsite.lib.serializing import Document, serializes, timestamp
-from runs.documents.specs import Spec
+from runs.documents.run_spec import Spec
 from runs.models import Preview, Worker
 from runs.services.preview_checks import Check
 

@@ -13,12 +13,12 @@ from typing import Any
 from django.utils import timezone
 
 from benchsite.lib import words
-from benchsite.lib.canonical import as_object, canonical_sha256, load_object
+from benchsite.lib.canonical import canonical_sha256, load_object
 from benchsite.lib.problems import DocumentError, Problem
 from runs.checks.check import Level
 from runs.checks.worker import ceiling_checks, report_checks
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
-from runs.services import endpoint_testing, locks
+from runs.services import endpoint_testing, locks, reviewing
 from runs.services.workers import condition
 
 type Check = dict[str, Any]
@@ -121,8 +121,8 @@ def _reported(report: dict[str, Any], bundle: TaskBundle) -> Iterator[Check]:
     if not report:
         return
     found = [*report_checks(report)]
-    with suppress(DocumentError, KeyError, TypeError):  # a manifest that cannot be read has a check of its own
-        found += ceiling_checks(report, as_object(load_object(bundle.manifest.encode())["ceilings"]))
+    with suppress(DocumentError):  # a manifest that cannot be read has a check of its own
+        found += ceiling_checks(report, reviewing.loaded_bundle(bundle).manifest.ceilings)
     yield from (one.as_json() for one in found)
 
 

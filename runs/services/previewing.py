@@ -8,7 +8,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchsite.lib.problems import DocumentError, Problem
-from runs.documents.specs import Spec, resolve_spec
+from runs.documents.run_spec import Spec
+from runs.documents.specs import resolve_spec
 from runs.models import AuditKind, Endpoint, Preview, Profile, TaskBundle, Worker
 from runs.services import access, audit, locks, registry, reviewing
 from runs.services.access import AnyUser

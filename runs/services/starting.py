@@ -1,6 +1,5 @@
 """Starts a previewed run: a signed, expiring confirmation that starts exactly one run."""
 
-import json
 from collections.abc import Collection
 from typing import Any
 from uuid import UUID
@@ -11,7 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchsite.lib.canonical import load_object
-from runs.documents.specs import Spec, spec_difference
+from runs.documents.run_spec import Spec
+from runs.documents.specs import spec_difference
 from runs.models import AuditKind, Endpoint, HarnessLock, Preview, Run, TaskBundle, Trial, Worker
 from runs.services import access, audit, queue
 from runs.services.access import AnyUser
@@ -128,7 +128,7 @@ def _refuse_unaccepted(checks: list[Check], accepted: Collection[str]) -> None:
 
 
 def _start(preview: Preview, spec: Spec, user: User, accepted: list[str]) -> Run:
-    document = json.loads(spec.text)
+    content = spec.content
     with transaction.atomic():
         run = Run.objects.create(
             profile=preview.profile,
@@ -138,18 +138,18 @@ def _start(preview: Preview, spec: Spec, user: User, accepted: list[str]) -> Run
             harness_lock=HarnessLock.objects.filter(worker=preview.worker, current=True).first(),
             spec=spec.text,
             spec_sha256=spec.spec_sha256,
-            count_requested=len(document["tasks"]),
+            count_requested=len(content.tasks),
             created_by=user,
             created_by_name=audit.name_of(user),
         )
         Trial.objects.bulk_create(
-            Trial(run=run, ordinal=task["ordinal"], task_name=task["name"], task_checksum=task["checksum"])
-            for task in document["tasks"]
+            Trial(run=run, ordinal=task.ordinal, task_name=task.name, task_checksum=task.checksum)
+            for task in content.tasks
         )
         # Whoever hits this row started the run; everyone else rolls back and gets that run.
         if not Preview.objects.filter(pk=preview.pk, consumed_by__isnull=True).update(consumed_by=run):
             raise _AlreadyStarted
         detail = {"preview": preview.id.hex, "spec_sha256": spec.spec_sha256, "accepted": accepted}
         audit.record(AuditKind.START, user=user, run_id=run.pk, subject=preview.profile.name, detail=detail)
-        queue.enqueue_on_commit(run, limit_s=document["limits"]["run_s"])
+        queue.enqueue_on_commit(run, limit_s=content.limits.run_s)
     return run

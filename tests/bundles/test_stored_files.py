@@ -33,6 +33,7 @@ from tests.evidence.test_retention import ended
 from tests.evidence.test_storage_outage import OUTAGES
 from tests.runs.rows import person
 from tests.runs.sites import ready_site
+from tests.spec_documents import run_spec
 
 pytestmark = pytest.mark.django_db
 
@@ -71,8 +72,9 @@ class Worker:
         folder = RunFolder.of(self.data, f"{self._runs:032x}")
         folder.create()
         manifest = json.loads(bundle.manifest)
-        tasks = [{"name": task["name"], "checksum": task["checksum"]} for task in manifest["tasks"]]
-        copy_tasks(bundle, {"bundle": {"manifest_sha256": bundle.manifest_sha256}, "tasks": tasks}, folder)  # type: ignore[arg-type]
+        changes = {f"tasks.{n}.checksum": task["checksum"] for n, task in enumerate(manifest["tasks"])}
+        changes["bundle.manifest_sha256"] = bundle.manifest_sha256
+        copy_tasks(bundle, run_spec(*(task["name"] for task in manifest["tasks"]), changes=changes), folder)
         return folder.path / "tasks"
 
     def refused(self, bundle: TaskBundle) -> tuple[str, str]:

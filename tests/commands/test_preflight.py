@@ -70,7 +70,8 @@ def test_on_the_workers_host_the_checks_are_made_anew_and_replace_the_stored_one
     assert (result.code, found["limit cpu"]["passed"]) == (3, False)
     (host, expected) = made[0]
     assert host.worker == "local" and expected.harness_lock_sha256 == "1" * 64
-    assert set(expected.images) == {"agent", "verifier", "gateway"} == set(expected.limits) & set(expected.images)
+    assert set(expected.images) == {"agent", "verifier", "gateway"}
+    assert expected.limits.agent.memory_bytes == 1 << 30 and expected.disk_bytes == 2 << 30
 
 
 def test_a_would_be_run_is_checked_with_its_spec_and_nothing_is_stored(site: Site, made: list[Any]) -> None:
@@ -78,7 +79,7 @@ def test_a_would_be_run_is_checked_with_its_spec_and_nothing_is_stored(site: Sit
     shown = command("preview", "--endpoint", "scripted", "--task", "file-tree", "--json").json
     assert (result.code, result.json["spec_sha256"]) == (0, shown["spec_sha256"])
     assert {"bundle reviewed", "spec resolved", "endpoint active"} <= set(checks(result.json))
-    assert made[0][1].limits["agent"] == shown["spec"]["limits"]["agent"]
+    assert made[0][1].limits.agent.model_dump() == shown["spec"]["limits"]["agent"]
     assert Preview.objects.count() == 1 and not Run.objects.exists()
 
 

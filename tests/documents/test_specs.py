@@ -17,8 +17,9 @@ from runs.documents.ceilings import Phases
 from runs.documents.endpoints import parse_endpoint
 from runs.documents.profile import v2
 from runs.documents.profile.loading import load_profile
+from runs.documents.run_spec import MAX_SPEC_BYTES, load_spec
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
-from runs.documents.specs import MAX_SPEC_BYTES, load_spec, phase_seconds, resolve_spec, spec_difference
+from runs.documents.specs import phase_seconds, resolve_spec, spec_difference
 from tests.documents import samples
 
 
@@ -79,6 +80,7 @@ def test_every_hash_control_and_limit_stands_in_the_spec():
         "controls",
         "limits",
         "scoring",
+        "requirements",
     }
     assert document["controls"] == {
         "max_steps": 32,
@@ -91,7 +93,9 @@ def test_every_hash_control_and_limit_stands_in_the_spec():
         "drop_params": False,
         "verification": True,
         "install_only": False,
+        "sampling": {"temperature": "agent", "top_p": "agent", "seed": "agent"},
     }
+    assert document["requirements"] == {"container_required": True, "min_free_disk_bytes": 2 << 30}
     assert document["images"] == {role: f"sha256:{digit * 64}" for role, digit in zip(ROLES, "123", strict=True)}
     assert document["scoring"]["pass_rate_floor"] == 1.0
 
@@ -205,7 +209,8 @@ def test_a_stored_spec_is_read_back_and_a_changed_one_refused():
     assert load_spec(spec.canonical, expected_sha256=spec.spec_sha256) == spec
     for data, code in [
         (spec.canonical + b"\n", "spec.not_canonical"),
-        (spec.canonical.replace(b'"retries":0', b'"retries":1'), "spec.changed"),
+        (spec.canonical.replace(b'"max_steps":32', b'"max_steps":31'), "spec.changed"),
+        (spec.canonical.replace(b'"retries":0', b'"retries":1'), "bad_spec.above_maximum"),
         (spec.canonical.replace(b"run-spec/v1", b"run-spec/v2"), "unknown_schema"),
     ]:
         with pytest.raises(DocumentError) as caught:
@@ -265,7 +270,6 @@ SOURCES = {
     "harness tree": lambda: {"harness": dataclasses.replace(inputs()["harness"], tree_sha256="0" * 64)},
     "adapter": lambda: {"harness": dataclasses.replace(inputs()["harness"], adapter_sha256="0" * 64)},
     "interpreter": lambda: {"harness": dataclasses.replace(inputs()["harness"], python="3.12.2")},
-    "Harbor": lambda: {"harness": dataclasses.replace(inputs()["harness"], harbor="0.25.0")},
     "worker": lambda: {"worker": WorkerIdentity("other", "7" * 64)},
     "capabilities": lambda: {"worker": WorkerIdentity("local", "0" * 64)},
     "endpoint version": lambda: {"endpoint": EndpointVersion(inputs()["endpoint"].record, 2)},

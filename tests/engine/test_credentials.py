@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from runs.documents.endpoints import FileCredential
 from runs.engine.host.credentials import CredentialError, read_credential
 
 
@@ -16,14 +17,14 @@ def data(settings: Any, tmp_path: Path) -> Path:
 
 def refusal(path: Path) -> str:
     with pytest.raises(CredentialError) as refused:
-        read_credential({"kind": "file", "name": str(path)})
+        read_credential(FileCredential(kind="file", name=str(path)))
     assert "own-secret" not in f"{refused.value.sentence}{refused.value.detail}"
     return refused.value.code
 
 
 def test_a_file_gives_its_one_line(data: Path) -> None:
     (data / "scripted-key").write_text("sk-of-the-endpoint\n")
-    assert read_credential({"kind": "file", "name": str(data / "scripted-key")}) == "sk-of-the-endpoint"
+    assert read_credential(FileCredential(kind="file", name=str(data / "scripted-key"))) == "sk-of-the-endpoint"
 
 
 def test_the_sites_key_is_never_sent_to_an_endpoint(data: Path) -> None:
@@ -47,4 +48,4 @@ def test_no_file_that_holds_a_setting_of_the_site_is_sent(
 def test_the_file_of_a_variable_that_is_an_endpoints_may_be_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data / "scripted-key").write_text("sk-of-the-endpoint\n")
     monkeypatch.setenv("BENCHSITE_SCRIPTED_KEY_FILE", str(data / "scripted-key"))
-    assert read_credential({"kind": "file", "name": str(data / "scripted-key")}) == "sk-of-the-endpoint"
+    assert read_credential(FileCredential(kind="file", name=str(data / "scripted-key"))) == "sk-of-the-endpoint"

@@ -178,6 +178,25 @@ def test_the_stages_come_in_their_order_and_the_end_follows(world: World, run: R
     assert facts(run, tmp_path)["failure"] is None and facts(run, tmp_path)["probe"] == {"passed": True}
 
 
+@pytest.mark.parametrize("altered", ["another spec", "another byte", "no spec", "another version", "a wrong hash"])
+def test_a_spec_that_is_not_the_confirmed_one_ends_the_run_before_anything_is_created(
+    world: World, run: Run, tmp_path: Path, altered: str
+) -> None:
+    texts = {
+        "another spec": run.spec.replace('"max_steps":8', '"max_steps":9'),
+        "another byte": run.spec + " ",
+        "no spec": "{}",
+        "another version": run.spec.replace("run-spec/v1", "run-spec/v2"),
+    }
+    rows = {name: getattr(run, name) for name in ("profile", "bundle", "endpoint", "worker")}
+    spec, confirmed = texts.get(altered, run.spec), "0" * 64 if altered == "a wrong hash" else run.spec_sha256
+    stored = Run.objects.create(**rows, spec=spec, spec_sha256=confirmed, count_requested=3)
+    execute(stored.key)
+    assert world.steps == ["conclude"] and not RunFolder.of(tmp_path, stored.key).path.exists()
+    assert world.failure is not None
+    assert (world.failure["class"], world.failure["code"]) == ("integrity", "integrity.spec_mismatch")
+
+
 def test_a_run_that_is_not_queued_is_left_alone(world: World, run: Run) -> None:
     execute(run.key)
     world.steps.clear()

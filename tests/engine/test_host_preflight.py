@@ -17,10 +17,11 @@ from runs.engine.preflight.capabilities import capability_digest
 from runs.engine.preflight.host_preflight import Expected, Host, host_checks
 from runs.ownership import JournalBusy
 from tests.runs.sites import REPORT
+from tests.spec_documents import run_spec
 
 MIB = 1024 * 1024
 IMAGES = {role: f"sha256:{digit * 64}" for role, digit in (("agent", "4"), ("verifier", "5"), ("gateway", "6"))}
-LIMITS = {role: {"cpus": 1.0, "memory_bytes": 1024 * MIB} for role in IMAGES}
+LIMITS = run_spec().limits
 
 
 class World:

@@ -8,14 +8,17 @@ import pytest
 
 from benchsite import __version__
 from runs.checks.check import Check
+from runs.documents.profile.v2 import EVIDENCE_DISK_BYTES
 from runs.engine.assets import Problem
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, RunFolder, write_document
 from runs.engine.preflight import run_preflight as module
 from runs.engine.preflight.capabilities import capability_digest
-from runs.engine.preflight.run_preflight import DISK_NEEDED_BYTES, PreflightFailed, preflight
+from runs.engine.preflight.run_preflight import PreflightFailed, preflight
 from tests.runs.sites import REPORT
+from tests.spec_documents import run_spec
 
 MIB = 1024 * 1024
+DISK_BYTES = 2048 * MIB  # what the packaged profile requires
 IMAGES = {role: f"sha256:{digit * 64}" for role, digit in (("agent", "4"), ("verifier", "5"), ("gateway", "6"))}
 
 
@@ -27,13 +30,13 @@ class World:
         self.harness: list[Problem] = []
         self.images: list[Problem] = []
         self.marks: list[Check] = []
-        self.free = DISK_NEEDED_BYTES
+        self.free = DISK_BYTES
         self.path = path
         self.spec: dict[str, Any] = {
-            "harness": {"lock_sha256": "1" * 64},
-            "images": dict(IMAGES),
-            "worker": {"capability_sha256": capability_digest(REPORT)},
-            "limits": {role: {"cpus": 1.0, "memory_bytes": 1024 * MIB} for role in IMAGES},
+            "harness.lock_sha256": "1" * 64,
+            **{f"images.{role}": image for role, image in IMAGES.items()},
+            "worker.capability_sha256": capability_digest(REPORT),
+            "requirements.min_free_disk_bytes": DISK_BYTES,
         }
         path.chmod(0o700)
         self.subnets = 30
@@ -54,12 +57,12 @@ class World:
         nothing: Any = None
         folder = RunFolder(self.path)
         write_document(folder.facts, {"schema": RUN_FACTS_SCHEMA})
-        return preflight(self.spec, assets, nothing, nothing, folder, "local")
+        return preflight(run_spec(changes=self.spec), assets, nothing, nothing, folder, "local")
 
     def limit(self, name: str, **changes: Any) -> None:
         limits = [{**one, **(changes if one["name"] == name else {})} for one in REPORT["limits"]]
         self.report = {**REPORT, "limits": limits}
-        self.spec["worker"]["capability_sha256"] = capability_digest(self.report)
+        self.spec["worker.capability_sha256"] = capability_digest(self.report)
 
 
 @pytest.fixture
@@ -118,15 +121,15 @@ def test_an_image_that_is_gone_ends_the_run(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "key", "code"),
+    ("path", "value", "code"),
     [
-        ("harness", "lock_sha256", "harness.lock_changed"),
-        ("images", "agent", "image.spec_mismatch"),
-        ("worker", "capability_sha256", "worker.changed"),
+        ("harness.lock_sha256", "9" * 64, "harness.lock_changed"),
+        ("images.agent", "sha256:" + "9" * 64, "image.spec_mismatch"),
+        ("worker.capability_sha256", "9" * 64, "worker.changed"),
     ],
 )
-def test_what_is_not_as_previewed_is_an_integrity_failure(world: World, place: str, key: str, code: str) -> None:
-    world.spec[place][key] = "sha256:" + "9" * 64
+def test_what_is_not_as_previewed_is_an_integrity_failure(world: World, path: str, value: str, code: str) -> None:
+    world.spec[path] = value
     failed = refusal(world)
     assert (failed.code, failed.failure_class) == (code, "integrity") and "Preview again." in failed.sentence
 
@@ -162,10 +165,18 @@ def test_without_an_engine_the_remedy_is_said(world: World) -> None:
 
 
 def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> None:
-    world.free = DISK_NEEDED_BYTES - 1
+    world.free = DISK_BYTES - 1
     failed = refusal(world)
     assert (failed.code, failed.failure_class) == ("worker.disk_full", "worker_runtime")
     assert failed.sentence.endswith("Free space where BENCHSITE_DATA lies.")
+
+
+def test_a_profile_that_requires_less_than_the_evidence_of_a_run_takes_gives_no_smaller_disk(world: World) -> None:
+    world.spec["requirements.min_free_disk_bytes"] = 0
+    world.free = EVIDENCE_DISK_BYTES
+    world.check()
+    world.free = EVIDENCE_DISK_BYTES - 1
+    assert refusal(world).code == "worker.disk_full"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +185,7 @@ def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> No
 )
 def test_a_worker_smaller_than_the_ceilings_ends_the_run(world: World, engine: dict[str, Any], code: str) -> None:
     world.report = {**REPORT, "engine": {**REPORT["engine"], **engine}}
-    world.spec["worker"]["capability_sha256"] = capability_digest(world.report)
+    world.spec["worker.capability_sha256"] = capability_digest(world.report)
     failed = refusal(world)
     assert (failed.code, failed.failure_class) == (code, "worker_runtime") and "larger worker" in failed.sentence
 

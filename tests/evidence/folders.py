@@ -396,7 +396,7 @@ def _spec(tasks: int) -> dict[str, Any]:
             "model": ALIAS,
             "served_model": None,
             "route": "direct",
-            "credential": {"kind": "none", "name": ""},
+            "credential": {"kind": "none", "name": None},
             "scripted": True,
         },
         "tasks": [

@@ -106,7 +106,7 @@ def _some(link: socket.socket) -> bytes:
 
 
 def configuration(base_url: str, **limits: Any) -> dict[str, Any]:
-    caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0}
+    caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0, "sampling": {}}
     return {
         "schema": "benchsite.gateway-config/v1",
         "run_key": RUN_KEY.hex(),

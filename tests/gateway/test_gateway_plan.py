@@ -6,20 +6,13 @@ from typing import Any
 import pytest
 
 from runs.engine.network.gateway import GatewayError, GatewayPlan, readiness_trial, start_gateway
+from tests.spec_documents import run_spec
 
-SPEC: dict[str, Any] = {
-    "images": {"gateway": "sha256:" + "a" * 64},
-    "endpoint": {
-        "base_url": "http://127.0.0.1:1/v1", "model": "m", "served_model": None, "route": "direct",
-    },
-    "tasks": [{"ordinal": 1}, {"ordinal": 2}],
-    "controls": {"max_steps": 32, "max_completion_tokens": 4096, "request_timeout_s": 60},
-    "limits": {"gateway": {"cpus": 1.0, "memory_bytes": 2**28, "pids": 32, "nofile": 256, "tmpfs": {}}},
-}  # fmt: skip
+SPEC = run_spec("one", "two", changes={"limits.gateway.pids": 48})
 
 
-def failure(credential: str | None = None, **endpoint: Any) -> str:
-    plan = GatewayPlan.from_spec(SPEC | {"endpoint": SPEC["endpoint"] | endpoint})
+def failure(credential: str | None = None, *, base_url: str) -> str:
+    plan = GatewayPlan.from_spec(run_spec(changes={"endpoint.base_url": base_url}))
     unused: Any = None
     with pytest.raises(GatewayError) as caught:
         start_gateway(unused, unused, unused, plan, credential, Path("unused"))
@@ -39,9 +32,15 @@ def test_a_credential_that_no_header_can_carry_is_refused(credential: str) -> No
 
 def test_the_plan_takes_its_caps_from_the_spec() -> None:
     plan = GatewayPlan.from_spec(SPEC)
-    assert (plan.max_steps, plan.max_completion_tokens, plan.pids) == (32, 4096, 32)
+    assert (plan.max_steps, plan.max_completion_tokens, plan.pids) == (32, 4096, 48)
 
 
 def test_the_readiness_question_has_a_number_that_is_no_trials() -> None:
     assert readiness_trial(SPEC) == GatewayPlan.from_spec(SPEC).trials == 3
-    assert readiness_trial(SPEC) not in [task["ordinal"] for task in SPEC["tasks"]]
+    assert readiness_trial(SPEC) not in [task.ordinal for task in SPEC.tasks]
+
+
+def test_the_plan_takes_the_sampling_that_is_fixed_and_leaves_the_rest_to_the_agent() -> None:
+    fixed = run_spec(changes={"controls.sampling": {"temperature": 0.5}})
+    assert GatewayPlan.from_spec(fixed).sampling == {"temperature": 0.5}
+    assert GatewayPlan.from_spec(SPEC).sampling == {}

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.images.gateway.model_gateway import policy
+from runs.images.gateway.model_gateway.config import ConfigError, parse_config
 from runs.images.gateway.model_gateway.policy import Declared, Refused, screen
 from tests.gateway.bodies import ALIAS, BASH_TOOL, MAX_TOKENS, encoded, request
+from tests.gateway.process import configuration
 
 DECLARED = Declared(ALIAS, MAX_TOKENS)
 
@@ -197,3 +199,66 @@ def test_no_unknown_message_field_survives(value: Any) -> None:
         assert screened(body)["messages"] == [{"role": "assistant", "content": "c"}]
     except Refused as refused:
         assert refused.code in {"body.json", "body.depth", "body.utf8"}
+
+
+FIXED = Declared(ALIAS, MAX_TOKENS, {"temperature": 0.0, "top_p": 1.0, "seed": 1})
+HONEST = {"temperature": 0, "top_p": 1.0, "seed": 1}
+
+
+def test_a_request_with_the_fixed_sampling_passes_and_keeps_it() -> None:
+    sent = json.loads(screen(encoded(**HONEST), FIXED))
+    assert {name: sent[name] for name in HONEST} == HONEST
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"temperature": 0.1}, "body.temperature"),
+        ({"temperature": 1e-9}, "body.temperature"),
+        ({"temperature": None}, "body.sampling"),
+        ({"temperature": False}, "body.sampling"),
+        ({"top_p": 0.5}, "body.top_p"),
+        ({"top_p": True}, "body.sampling"),
+        ({"seed": 2}, "body.seed"),
+        ({"seed": True}, "body.sampling"),
+        ({"seed": 1.0}, "body.sampling"),
+    ],
+)
+def test_a_request_with_another_value_than_the_fixed_one_is_refused(changes: dict[str, Any], code: str) -> None:
+    with pytest.raises(Refused) as caught:
+        screen(encoded(**HONEST | changes), FIXED)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("name", list(HONEST))
+def test_a_request_without_a_fixed_control_is_refused_for_the_endpoint_would_choose(name: str) -> None:
+    body = {key: value for key, value in HONEST.items() if key != name}
+    with pytest.raises(Refused) as caught:
+        screen(encoded(**body), FIXED)
+    assert caught.value.code == f"body.{name}"
+
+
+def test_what_is_left_to_the_agent_passes_with_any_value_and_without_one() -> None:
+    for value in (0, 0.7, 2):
+        assert screened(encoded(temperature=value))["temperature"] == value
+    assert "temperature" not in screened(encoded())
+
+
+def limits(**sampling: Any) -> bytes:
+    return json.dumps(configuration("http://192.0.2.1/v1", sampling=sampling)).encode()
+
+
+def test_the_gateway_is_told_what_is_fixed() -> None:
+    assert parse_config(limits(temperature=0.5, seed=3)).limits.sampling == {"temperature": 0.5, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        {"temperatur": 0}, {"temperature": "0"}, {"temperature": True}, {"temperature": 2.1}, {"top_p": 1.1},
+        {"top_p": None}, {"seed": 1.0}, {"seed": -1}, {"seed": True}, {"seed": 2**63},
+    ],
+)  # fmt: skip
+def test_a_gateway_that_is_told_something_else_does_not_start(sampling: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"limits\.sampling"):
+        parse_config(limits(**sampling))

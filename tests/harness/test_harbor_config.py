@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runs.containers import OwnedNetwork
+from runs.documents.run_spec import RunSpec
 from runs.engine.trials.harbor_config import (
     LimitsDoNotFit,
     environment_plan,
@@ -17,47 +18,18 @@ from runs.engine.trials.harbor_config import (
 )
 from runs.harness.plan import load_plan
 from runs.ownership import Intent, Role
+from tests.spec_documents import run_spec
 
-IMAGES = {"agent": "sha256:" + "a" * 64, "verifier": "sha256:" + "b" * 64, "gateway": "sha256:" + "c" * 64}
-LIMITS = {"cpus": 1.0, "memory_bytes": 1000, "pids": 10, "nofile": 20, "tmpfs": {"/tmp": 100}}
 NETWORK = OwnedNetwork("d" * 64, "net", Intent("r", "o", "n", Role.NETWORK, "network"))
 
 
-def spec(**limits: Any) -> dict[str, Any]:
-    return {
-        "harness": {"agent": "mini-swe-agent", "agent_version": "2.4.6", "harbor": "0.22.0"},
-        "images": IMAGES,
-        "endpoint": {"model": "alias"},
-        "tasks": [{"ordinal": 1, "name": "first"}, {"ordinal": 2, "name": "second"}],
-        "controls": {
-            "max_steps": 32,
-            "max_completion_tokens": 4096,
-            "max_concurrent_trials": 1,
-            "max_attempts": 1,
-            "retries": 0,
-            "model_attempts": 1,
-            "request_timeout_s": 60,
-            "drop_params": False,
-            "verification": True,
-            "install_only": False,
-        },
-        "limits": {
-            "run_s": 1800,
-            "trial_s": 600,
-            "environment_start_s": 60,
-            "agent_setup_s": 60,
-            "agent_s": 360,
-            "verifier_s": 60,
-            "agent": LIMITS,
-            "verifier": LIMITS,
-            **limits,
-        },
-    }
+def spec(changes: dict[str, Any] | None = None) -> RunSpec:
+    return run_spec("first", "second", changes=changes)
 
 
-def config(**limits: Any) -> dict[str, Any]:
+def config(**changes: Any) -> dict[str, Any]:
     return harbor_config(
-        spec(**limits),
+        spec(changes),
         trial_directory=Path("/runs/r/trials/1"),
         task_directory=Path("/runs/r/tasks/first"),
         gateway_url="http://model-gateway:8080/v1",
@@ -86,6 +58,12 @@ def test_the_agent_has_its_exact_version_limits_and_no_hidden_repeats() -> None:
     assert "reasoning_effort" not in agent["kwargs"]
 
 
+def test_a_sampling_control_that_is_fixed_is_given_to_the_agent_and_no_other() -> None:
+    (agent,) = config(**{"controls.sampling": {"temperature": 0, "seed": 7}})["agents"]
+    kwargs = agent["kwargs"]["config"]["model"]["model_kwargs"]
+    assert (kwargs["temperature"], kwargs["seed"]) == (0.0, 7) and "top_p" not in kwargs
+
+
 def test_the_agents_environment_holds_the_placeholder_and_the_gateway_and_nothing_else() -> None:
     (agent,) = config()["agents"]
     assert agent["env"] == {
@@ -108,9 +86,9 @@ def test_our_provider_gets_only_the_path_of_its_plan() -> None:
 
 
 def test_phases_that_take_longer_than_the_trial_may_are_refused() -> None:
-    config(agent_s=360)
+    config(**{"limits.agent_s": 360})
     with pytest.raises(LimitsDoNotFit) as caught:
-        config(agent_s=361)
+        config(**{"limits.agent_s": 361})
     assert caught.value.code == "harness.limits_do_not_fit"
 
 
@@ -127,11 +105,11 @@ def test_the_plan_holds_each_roles_image_limits_and_place() -> None:
     agent, verifier = plan["roles"]["agent"], plan["roles"]["verifier"]
     assert (plan["trial"], plan["task"]) == (2, "second")
     assert (agent["image_id"], agent["network_id"], agent["gateway_ip"]) == (
-        IMAGES["agent"],
+        spec().images.agent,
         "d" * 64,
         "10.0.0.2",
     )
-    assert verifier["image_id"] == IMAGES["verifier"]
+    assert verifier["image_id"] == spec().images.verifier
     assert not any(name.startswith(("network", "gateway")) for name in verifier)
 
 

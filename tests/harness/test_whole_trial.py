@@ -153,9 +153,7 @@ def test_a_forged_reward_and_a_rewritten_trajectory_gain_nothing(bench: Bench) -
 
 
 def test_a_failing_agent_ends_with_its_own_exit_code_and_is_still_graded(bench: Bench) -> None:
-    spec = spec_of(bench)
-    spec["controls"]["max_completion_tokens"] = 256
-    ended = run_trial(bench, ["exit 1", "kill -9 $PPID; sleep 1"], spec=spec)
+    ended = run_trial(bench, ["exit 1", "kill -9 $PPID; sleep 1"])
     (command,) = ended.of("exec", purpose="agent")
     assert command["exit_code"] not in (0, None)
     assert ended.result["exception_info"]["exception_type"] == "NonZeroAgentExitCodeError"

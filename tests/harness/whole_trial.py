@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runs.documents.run_spec import RunSpec
 from runs.engine.trials.harbor_config import write_trial_files
 from tests.harness.real_parts import AGENT_TMPFS, MIB, VERIFIER_TMPFS, Bench
+from tests.spec_documents import run_spec
 
 TOKEN = "bearer-of-this-trial"
 TASK_TOML = """
@@ -83,31 +85,28 @@ def small_task(root: Path, files: dict[str, str] | None = None) -> Path:
     return task
 
 
-def spec_of(bench: Bench, **limits: Any) -> dict[str, Any]:
+def spec_of(bench: Bench, **limits: Any) -> RunSpec:
     common = {"cpus": 1.0, "memory_bytes": 768 * MIB, "pids": 128, "nofile": 512}
-    return {
-        "harness": {"agent": "mini-swe-agent", "agent_version": "2.4.6", "harbor": "0.22.0"},
-        "images": {"agent": bench.parts.agent, "verifier": bench.parts.verifier},
-        "endpoint": {"model": "scripted"},
-        "tasks": [{"name": "small", "ordinal": 1}],
-        "controls": {
-            "max_steps": 8, "max_completion_tokens": 256, "max_concurrent_trials": 1, "max_attempts": 1,
-            "retries": 0, "model_attempts": 1, "request_timeout_s": 20, "drop_params": False,
-            "verification": True, "install_only": False,
-        },
-        "limits": {
-            "trial_s": 300, "environment_start_s": 30, "agent_setup_s": 60, "agent_s": 100, "verifier_s": 30,
-            "agent": {**common, "tmpfs": AGENT_TMPFS}, "verifier": {**common, "tmpfs": VERIFIER_TMPFS},
-            **limits,
-        },
-    }  # fmt: skip
+    times = {"trial_s": 300, "environment_start_s": 30, "agent_setup_s": 60, "agent_s": 100, "verifier_s": 30}
+    changes = {
+        "images.agent": bench.parts.agent,
+        "images.verifier": bench.parts.verifier,
+        "endpoint.model": "scripted",
+        "controls.max_steps": 8,
+        "controls.max_completion_tokens": 256,
+        "controls.request_timeout_s": 20,
+        "limits.agent": {**common, "tmpfs": AGENT_TMPFS},
+        "limits.verifier": {**common, "tmpfs": VERIFIER_TMPFS},
+        **{f"limits.{name}": value for name, value in (times | limits).items()},
+    }
+    return run_spec("small", changes=changes)
 
 
 def run_trial(
     bench: Bench,
     commands: list[str],
     *,
-    spec: dict[str, Any] | None = None,
+    spec: RunSpec | None = None,
     files: dict[str, str] | None = None,
     meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None = None,
     wait_s: float = 280.0,

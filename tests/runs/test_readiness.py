@@ -117,7 +117,7 @@ def test_what_the_endpoint_said_is_never_shown():
 
 
 def test_the_question_is_recognised_and_nothing_else_is():
-    messages = question("small", 16)["messages"]
+    messages = question("small", 16, {})["messages"]
     assert is_question(messages)
     assert (
         not is_question([*messages, *messages]) and not is_question([]) and not is_question([{"content": PROMPT[1:]}])

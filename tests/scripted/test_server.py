@@ -57,7 +57,7 @@ def test_an_answer_is_a_completion_that_says_it_is_scripted(server: ScriptedServ
     assert body["usage"]["prompt_tokens"] > 0
 
 
-QUESTION = question("unused", 16)["messages"]
+QUESTION = question("unused", 16, {})["messages"]
 
 
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode not in FAILING_AT_ONCE])

@@ -1,17 +1,18 @@
 """Writes a run's evidence into one archive, with a list of hashes that `sha256sum -c` accepts."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit, error_document
 from evidence.register.export import ExportRefused, export
 from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
 from evidence.serializers import export_document
+from runs.documents.run_spec import load_spec
 from runs.management.command import SiteCommand
 from runs.management.files import write_new
 from runs.management.waiting import heartbeat
@@ -55,9 +56,8 @@ def known_secrets(run: Run) -> list[str]:
     """The endpoint's credential when this host holds it; elsewhere what was found while ingesting has to do."""
     from runs.engine.host.credentials import CredentialError, read_credential  # only workers hold credentials
 
-    reference = json.loads(run.spec).get("endpoint", {}).get("credential", {})
     try:
-        value = read_credential(reference)
-    except CredentialError:
+        value = read_credential(load_spec(run.spec.encode()).content.endpoint.credential)
+    except (CredentialError, DocumentError):
         return []
     return [value] if value else []

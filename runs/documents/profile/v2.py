@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from benchsite.lib.canonical import Json, JsonObject, as_list, as_object, content_sha256
-from benchsite.lib.closed import Closed, Identifier, One, Sha256, Share, Text, Zero, form, validate
+from benchsite.lib.closed import Closed, Identifier, One, Sha256, Share, Text, Zero, custom, form, validate
 from benchsite.lib.problems import DocumentError, Location, Problem, path_of
 from runs.documents.names import TaskName
+from runs.documents.sampling import Sampling
 
 SCHEMA = "anvil-serving.benchmark-profile/v2"
 SUITE = "environment"
@@ -18,6 +19,8 @@ MAX_COMPLETION_TOKENS = 4_096
 MIN_TRIAL_SECONDS = 10
 MAX_TRIAL_SECONDS = 600
 MAX_RUN_SECONDS = 1_800
+# A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
+EVIDENCE_DISK_BYTES = 1 << 30
 _REVISION = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 _IMAGE = r"^[^\s@]+@sha256:[0-9a-f]{64}$"
 _MOVABLE = {
@@ -53,11 +56,22 @@ class Scoring(Closed):
     pass_rate_floor: Share
 
 
+def _required(found: bool) -> bool:
+    if not found:
+        raise custom("bad_profile.container_required", "every run is in containers; only true is possible")
+    return found
+
+
 class Requirements(Closed):
-    """What the worker must offer beyond the bundle's ceilings."""
+    """What the worker must offer beyond the bundle's ceilings: checked when a run is previewed and when it starts."""
 
     min_free_disk_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = 0
-    container_required: bool = True
+    container_required: Annotated[bool, AfterValidator(_required)] = True
+
+    @property
+    def disk_bytes(self) -> int:
+        """The free disk that a run needs: what is required here, and never less than its evidence takes."""
+        return max(self.min_free_disk_bytes, EVIDENCE_DISK_BYTES)
 
 
 class BundleReference(Closed):
@@ -91,6 +105,7 @@ class Environment(Closed):
     max_concurrent_trials: One
     max_attempts: One
     max_trial_seconds: Annotated[int, Field(ge=MIN_TRIAL_SECONDS, le=MAX_TRIAL_SECONDS)]
+    sampling: Sampling = Sampling()
 
 
 class Suites(Closed):
@@ -159,6 +174,9 @@ def _cross_problems(document: JsonObject) -> Iterator[Problem]:
     yield from _repeated(suite, "cases")
     yield from _repeated(suite, "adapters")
     defined = as_object(document.get("adapters"))
+    if defined and suite.get("adapters") == []:
+        path = f"suites.{SUITE}.adapters"
+        yield Problem(path, "bad_profile.empty", "the suite names none of the profile's adapters, which run it")
     for index, name in enumerate(as_list(suite.get("adapters"))):
         if isinstance(name, str) and name not in defined:
             path = path_of(("suites", SUITE, "adapters", index))

@@ -15,10 +15,10 @@ from django.conf import settings
 from django.db import Error as DatabaseFailed
 
 from benchsite.lib import logs
-from benchsite.lib.canonical import load_object
 from benchsite.lib.database_retry import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import Deadline, EngineError, engine_call
+from runs.documents.run_spec import load_spec
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
 from runs.engine.ending.judge import Judged, the_judge
@@ -114,9 +114,8 @@ def secrets_of_a_lost_run(run_id: str) -> Secrets:
     secrets = Secrets(unresolved=["the trials' tokens, which opened nothing but the run's own gateway"])
     try:
         stored = retry_database(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
-        spec: dict[str, Any] = dict(load_object(stored.encode()))
-        secrets.add(read_credential(spec["endpoint"]["credential"]))
-    except (CredentialError, DocumentError, KeyError) as error:
+        secrets.add(read_credential(load_spec(stored.encode()).content.endpoint.credential))
+    except (CredentialError, DocumentError) as error:
         log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
         code = error.code if isinstance(error, CredentialError) else "spec unreadable"
         secrets.unresolved.append(f"the endpoint's credential ({code})")

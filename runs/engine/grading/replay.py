@@ -8,9 +8,10 @@ from pathlib import Path
 
 from django.conf import settings
 
-from benchsite.lib.canonical import as_object, load_object
+from benchsite.lib.problems import DocumentError
 from runs.containers import EngineError, connect
 from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_task
+from runs.documents.run_spec import load_spec
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.grading.certifying import GRADE_S, MARGIN_S, ContainerGrader
 from runs.engine.host.maintenance import maintenance
@@ -56,17 +57,16 @@ def replay_verifier(run: Run, folder: Path) -> list[Replay]:
         return _replays(run, folder)
     except (AssetError, EngineError, JournalError, BundleFilesUnusable, BundleStorageFails) as error:
         raise ReplayImpossible(error.code, error.sentence) from error
+    except DocumentError as error:
+        sentence = f"The run's spec or bundle cannot be read: {error}. Restore the database."
+        raise ReplayImpossible(error.code, sentence) from error
 
 
 def _replays(run: Run, folder: Path) -> list[Replay]:
-    spec = load_object(run.spec.encode())
+    spec = load_spec(run.spec.encode(), expected_sha256=run.spec_sha256).content
     bundle = load_manifest(run.bundle.manifest.encode())
     images = load_assets(settings.ASSETS).images
-    reason = (
-        ""
-        if images.verifier.id == as_object(spec.get("images")).get("verifier")
-        else "this worker has another verifier image now"
-    )
+    reason = "" if images.verifier.id == spec.images.verifier else "this worker has another verifier image now"
     api = connect(GRADE_S + MARGIN_S)
     with (
         bundle_folder(run.bundle, settings.DATA) as source,

@@ -6,11 +6,11 @@ It is never stored: it goes to the gateway's standard input and to the scrubbing
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from django.conf import settings
 
-from runs.documents.endpoints import is_own_variable
+from runs.documents.endpoints import Credential, EnvCredential, FileCredential, NoCredential, is_own_variable
 
 LONGEST_CREDENTIAL = 16 * 1024
 
@@ -25,16 +25,15 @@ class CredentialError(Exception):
         self.detail = detail
 
 
-def read_credential(reference: dict[str, Any]) -> str | None:
-    """The value that ``{"kind": "env"|"file"|"none", "name"}`` refers to; None for ``none``."""
+def read_credential(reference: Credential) -> str | None:
+    """The value that an endpoint's record refers to; None for an endpoint that asks for none."""
     match reference:
-        case {"kind": "none"}:
+        case NoCredential():
             return None
-        case {"kind": "env", "name": str(name)}:
+        case EnvCredential(name=name):
             return _checked(os.environ.get(name), f"environment variable {name}")
-        case {"kind": "file", "name": str(name)}:
+        case FileCredential(name=name):
             return _checked(_file(Path(name)), f"file {name}")
-    raise CredentialError("credential.reference", "The endpoint's credential is neither a file nor a variable.")
 
 
 def _file(path: Path) -> str | None:

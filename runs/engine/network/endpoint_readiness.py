@@ -5,6 +5,7 @@ neither the probe nor the endpoint can write.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,19 +56,20 @@ def check_readiness(
     *,
     model: str,
     max_tokens: int,
+    sampling: Mapping[str, int | float],
     trial: int,
     has_credential: bool,
 ) -> Readiness:
     """Ask as `trial`, a number that no trial of the run has, and judge the answer. Raises EngineError, JournalError.
 
-    `max_tokens` is the limit that the gateway was told, for it takes no other.
+    `max_tokens` and `sampling` are what the gateway was told, for it takes nothing else.
     """
     plan = {
         "gateway": ALIAS,
         "port": PORT,
         "token": gateway.token(trial),
         "seconds": SECONDS,
-        "question": question(model, max_tokens),
+        "question": question(model, max_tokens, sampling),
     }
     said = said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, bound_s=BOUND_SECONDS) or {}
     line = _line(api, gateway, trial)

@@ -49,7 +49,7 @@ def make_test(test_id: str) -> None:
 
 def _check(test: EndpointTest) -> Readiness:
     record = registry.endpoint_version(test.endpoint).record
-    credential = read_credential(record.credential.model_dump(mode="json"))
+    credential = read_credential(record.credential)
     assets = load_assets(settings.ASSETS)
     directory = settings.DATA / "maintenance" / settings.WORKER_NAME
     reach = partial(connect, settings.DOCKER_TIMEOUT_S)
@@ -71,6 +71,7 @@ def _check(test: EndpointTest) -> Readiness:
                 assets.images.verifier.id,
                 model=record.model,
                 max_tokens=plan.max_completion_tokens,
+                sampling=plan.sampling,
                 trial=_TRIAL,
                 has_credential=credential is not None,
             )

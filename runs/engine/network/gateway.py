@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,7 @@ from runs.containers import (
     start_owned,
 )
 from runs.documents.ledger import LedgerReport, read_ledger
+from runs.documents.run_spec import RunSpec
 from runs.engine.host.folder import write_bytes
 from runs.engine.network.gateway_log import LogFollower, container_log
 from runs.ownership import Journal, Role
@@ -78,9 +80,9 @@ def trial_token(run_key: bytes, trial: int) -> str:
     return hmac.new(run_key, f"trial:{trial}".encode("ascii"), hashlib.sha256).hexdigest()
 
 
-def readiness_trial(spec: dict[str, Any]) -> int:
+def readiness_trial(spec: RunSpec) -> int:
     """The number as which the readiness question is asked: the one after the run's last trial."""
-    return len(spec["tasks"]) + 1
+    return len(spec.tasks) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ class GatewayPlan:
     """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial.
 
     `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
+    `sampling` holds the controls that are fixed, by the names that a request gives them.
     """
 
     image_id: str
@@ -103,19 +106,27 @@ class GatewayPlan:
     max_steps: int
     max_completion_tokens: int
     request_timeout_s: float
+    sampling: Mapping[str, int | float] = field(default_factory=dict)
 
     @classmethod
-    def from_spec(cls, spec: dict[str, Any]) -> "GatewayPlan":
+    def from_spec(cls, spec: RunSpec) -> "GatewayPlan":
         """The gateway's part of a `benchsite.run-spec/v1`."""
-        limits, endpoint, controls = spec["limits"]["gateway"], spec["endpoint"], spec["controls"]
+        limits, endpoint, controls = spec.limits.gateway, spec.endpoint, spec.controls
         return cls(
-            image_id=spec["images"]["gateway"],
-            **{name: limits[name] for name in ("cpus", "memory_bytes", "pids", "nofile")},
-            **{name: endpoint[name] for name in ("base_url", "model", "served_model", "route")},
+            image_id=spec.images.gateway,
+            cpus=limits.cpus,
+            memory_bytes=limits.memory_bytes,
+            pids=limits.pids,
+            nofile=limits.nofile,
+            base_url=endpoint.base_url,
+            model=endpoint.model,
+            served_model=endpoint.served_model,
+            route=endpoint.route,
             trials=readiness_trial(spec),
-            max_steps=controls["max_steps"],
-            max_completion_tokens=controls["max_completion_tokens"],
-            request_timeout_s=controls["request_timeout_s"],
+            max_steps=controls.max_steps,
+            max_completion_tokens=controls.max_completion_tokens,
+            request_timeout_s=controls.request_timeout_s,
+            sampling=controls.sampling.fixed,
         )
 
 
@@ -307,6 +318,7 @@ def _config(
             "max_steps": plan.max_steps,
             "max_completion_tokens": plan.max_completion_tokens,
             "request_timeout_s": plan.request_timeout_s,
+            "sampling": dict(plan.sampling),
         },
     }
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import docker
 
 from runs.checks.check import Check
-from runs.checks.worker import ceiling_checks, report_checks
+from runs.checks.worker import RoleCeilings, ceiling_checks, report_checks
 from runs.containers import EngineError, connect
+from runs.documents.profile.v2 import EVIDENCE_DISK_BYTES
 from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.host.maintenance import maintenance
 from runs.engine.preflight.capabilities import capability_digest
@@ -26,13 +26,14 @@ from runs.ownership import Journal, JournalError
 class Expected:
     """What rows and spec say of this worker; empty when nothing was recorded yet.
 
-    ``images`` maps role to image id, ``limits`` role to ``cpus`` and ``memory_bytes`` (None: nothing to compare).
+    ``images`` maps role to image id; ``limits`` None means that there is nothing to compare.
     """
 
     capability_sha256: str = ""
     harness_lock_sha256: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, Any] | None = None
+    limits: RoleCeilings | None = None
+    disk_bytes: int = EVIDENCE_DISK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal
     if expected.limits is not None:
         yield from ceiling_checks(report, expected.limits)
     if report["engine"]:
-        yield from _of_engine(host, assets, journal)
+        yield from _of_engine(host, expected, assets, journal)
     if assets is not None:
         yield from harness_checks(assets)
         yield _locks(assets, expected)
@@ -79,7 +80,7 @@ def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal
         yield _as_reported(capability_digest(report) == expected.capability_sha256)
 
 
-def _of_engine(host: Host, assets: Assets | None, journal: Journal) -> Iterator[Check]:
+def _of_engine(host: Host, expected: Expected, assets: Assets | None, journal: Journal) -> Iterator[Check]:
     """Images, what their containers see, disk and networks; an engine that fails meanwhile is a failed check."""
     try:
         api: docker.APIClient = connect(host.timeout_s)
@@ -88,7 +89,7 @@ def _of_engine(host: Host, assets: Assets | None, journal: Journal) -> Iterator[
             yield from present
             if all(check.passed for check in present):
                 yield from mark_checks(api, journal, assets.images)
-        yield from room_checks(api, host.maintenance)
+        yield from room_checks(api, host.maintenance, expected.disk_bytes)
     except EngineError as error:
         yield Check("engine answers", False, error.code, error.sentence, "Look at the engine's own log.")
 

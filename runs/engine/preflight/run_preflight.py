@@ -14,9 +14,10 @@ from django.conf import settings
 from benchsite import __version__
 from benchsite.lib.problems import DocumentError
 from runs.checks.check import Check
-from runs.checks.worker import ceiling_checks, report_checks
+from runs.checks.worker import ceiling_checks, disk_check, report_checks
 from runs.containers import connect
 from runs.documents.bundle.manifest import load_manifest, verify_task
+from runs.documents.run_spec import RunSpec
 from runs.engine.assets import Assets, verify_harness, verify_images
 from runs.engine.host.folder import RunFolder, copy_task, free_bytes
 from runs.engine.network.subnets import free_subnets
@@ -29,8 +30,6 @@ from runs.services.bundle_files import BundleFilesUnusable, BundleStorageFails, 
 MIB = 1024 * 1024
 NETWORKS_OF_A_RUN = 2
 _INTERPRETER_CODES = ("harness.interpreter_changed", "harness.interpreter_tampered")
-# A run's evidence may take 512 MiB (design 7); twice that while it is copied, scrubbed and hashed.
-DISK_NEEDED_BYTES = 1024 * MIB
 
 
 class PreflightFailed(Exception):
@@ -44,37 +43,37 @@ class PreflightFailed(Exception):
         self.detail = detail
 
 
-def copy_tasks(bundle: TaskBundle, spec: dict[str, Any], folder: RunFolder) -> None:
+def copy_tasks(bundle: TaskBundle, spec: RunSpec, folder: RunFolder) -> None:
     """Copy the spec's tasks into the run's folder and hash every copied byte against the reviewed manifest."""
     try:
         loaded = load_manifest(bundle.manifest.encode())
     except DocumentError as error:
         sentence = "The bundle's stored manifest was altered. Find out who wrote to the database."
         raise PreflightFailed("integrity", "bundle.changed", sentence, str(error)[:1000]) from error
-    if loaded.manifest_sha256 != spec["bundle"]["manifest_sha256"]:
+    if loaded.manifest_sha256 != spec.bundle.manifest_sha256:
         raise PreflightFailed(
             "integrity", "bundle.changed", "The bundle is not the one that was previewed. Preview again."
         )
     try:
         with bundle_folder(bundle, settings.DATA) as source:
-            for wanted in spec["tasks"]:
-                copy_task(source / "tasks" / wanted["name"], folder.task(wanted["name"]))
+            for wanted in spec.tasks:
+                copy_task(source / "tasks" / wanted.name, folder.task(wanted.name))
     except (BundleFilesUnusable, BundleStorageFails) as error:
         raise PreflightFailed(failure_class(error.code), error.code, error.sentence, str(error)[:1000]) from error
     tasks = {task.name: task for task in loaded.manifest.tasks}
-    for wanted in spec["tasks"]:
-        problems = verify_task(folder.task(wanted["name"]), tasks[wanted["name"]])
-        if problems or tasks[wanted["name"]].checksum != wanted["checksum"]:
+    for wanted in spec.tasks:
+        problems = verify_task(folder.task(wanted.name), tasks[wanted.name])
+        if problems or tasks[wanted.name].checksum != wanted.checksum:
             raise PreflightFailed(
                 "integrity",
                 "bundle.files_changed",
-                f"The files of task {wanted['name']} are not the reviewed ones. Restore them, or review them anew.",
+                f"The files of task {wanted.name} are not the reviewed ones. Restore them, or review them anew.",
                 "; ".join(str(problem) for problem in problems)[:1000],
             )
 
 
 def preflight(
-    spec: dict[str, Any],
+    spec: RunSpec,
     assets: Assets,
     api: docker.APIClient,
     journal: Journal,
@@ -87,7 +86,7 @@ def preflight(
         worker_checks = list(image_checks(api, assets, spec))
         if not any(check.refuses for check in worker_checks):
             marks = pool.submit(lambda: list(mark_checks(own_api, journal, assets.images)))
-            worker_checks += room_checks(api, folder.path)
+            worker_checks += room_checks(api, folder.path, spec.requirements.disk_bytes)
             report = worker_report(worker, journal, assets, api)
             folder.update_facts(worker=worker_facts(report, assets))
             worker_checks += [*capability_checks(spec, report), *marks.result()]
@@ -103,7 +102,7 @@ def failure_class(code: str) -> str:
     return "integrity" if code.endswith(("changed", "_mismatch", "tampered")) else "worker_runtime"
 
 
-def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterator[Check]:
+def harness_checks(assets: Assets, spec: RunSpec | None = None) -> Iterator[Check]:
     """The environment that runs Harbor: every byte of its tree against its lock, and the lock against the spec."""
     problems = verify_harness(assets.harness)
     for problem in problems:
@@ -113,7 +112,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
         yield Check("harness", True, "harness.intact", "Every file of the harness environment is the locked one.")
         python = f"Python {assets.harness.lock.interpreter.version} is the locked interpreter."
         yield Check("interpreter", True, "harness.interpreter_locked", python)
-    if spec is not None and spec["harness"]["lock_sha256"] != assets.harness.lock_sha256:
+    if spec is not None and spec.harness.lock_sha256 != assets.harness.lock_sha256:
         yield Check(
             "harness_lock",
             False,
@@ -123,7 +122,7 @@ def harness_checks(assets: Assets, spec: dict[str, Any] | None = None) -> Iterat
         )
 
 
-def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | None = None) -> Iterator[Check]:
+def image_checks(api: docker.APIClient, assets: Assets, spec: RunSpec | None = None) -> Iterator[Check]:
     """The images of the lock are in the engine with their layers, and are those of the spec."""
     problems = verify_images(api, assets.images)
     for problem in problems:
@@ -131,7 +130,7 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | N
     if not problems:
         yield Check("images", True, "images.locked", "Agent, verifier and gateway images are the locked ones.")
     locked = {image.role: image.id for image in assets.images.images}
-    if spec is not None and spec["images"] != locked:
+    if spec is not None and spec.images.model_dump() != locked:
         yield Check(
             "images_spec",
             False,
@@ -141,8 +140,8 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: dict[str, Any] | N
         )
 
 
-def room_checks(api: docker.APIClient, path: Path) -> Iterator[Check]:
-    """Whether a run finds its place here: an owned folder ``path`` that nobody else reads, disk, two networks."""
+def room_checks(api: docker.APIClient, path: Path, disk_bytes: int) -> Iterator[Check]:
+    """Whether a run finds its place here: an owned folder ``path``, ``disk_bytes`` free, two networks."""
     seen = path.lstat()
     owned = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
     yield Check(
@@ -152,7 +151,7 @@ def room_checks(api: docker.APIClient, path: Path) -> Iterator[Check]:
         "The run's folder is its worker's own." if owned else "The run's folder can be read by others.",
         "" if owned else "Give BENCHSITE_DATA to the worker's user, with mode 0700.",
     )
-    yield from disk_checks(path)
+    yield disk_check(free_bytes(path), disk_bytes)
     yield from subnet_checks(api)
 
 
@@ -168,17 +167,6 @@ def subnet_checks(api: docker.APIClient) -> Iterator[Check]:
     )
 
 
-def disk_checks(path: Path) -> Iterator[Check]:
-    free = free_bytes(path)
-    yield Check(
-        "disk",
-        free >= DISK_NEEDED_BYTES,
-        "disk.enough" if free >= DISK_NEEDED_BYTES else "worker.disk_full",
-        f"{free // MIB:,} MiB free, {DISK_NEEDED_BYTES // MIB:,} MiB needed.",
-        "" if free >= DISK_NEEDED_BYTES else "Free space where BENCHSITE_DATA lies.",
-    )
-
-
 def worker_facts(report: dict[str, Any], assets: Assets) -> dict[str, Any]:
     """With what this run is carried out, for its provenance: the worker's row says later what it has by then."""
     lock = assets.harness.lock
@@ -190,11 +178,11 @@ def worker_facts(report: dict[str, Any], assets: Assets) -> dict[str, Any]:
     }
 
 
-def capability_checks(spec: dict[str, Any], report: dict[str, Any]) -> Iterator[Check]:
+def capability_checks(spec: RunSpec, report: dict[str, Any]) -> Iterator[Check]:
     """Hold the limits that were proved anew, and compare the worker with the one that was previewed."""
     yield from report_checks(report)
-    yield from ceiling_checks(report, spec["limits"])
-    same = capability_digest(report) == spec["worker"]["capability_sha256"]
+    yield from ceiling_checks(report, spec.limits)
+    same = capability_digest(report) == spec.worker.capability_sha256
     yield Check(
         "worker",
         same,

@@ -5,10 +5,10 @@ Pure but for `write_trial_files`. Established against Harbor 0.22.0; whether Har
 """
 
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from runs.documents.run_spec import Controls, Limits, RunSpec
 from runs.engine.host.folder import write_document
 
 PLAN_SCHEMA = "benchsite.environment-plan/v1"
@@ -49,7 +49,7 @@ def new_placeholder() -> str:
 
 
 def harbor_config(
-    spec: Mapping[str, Any],
+    spec: RunSpec,
     *,
     trial_directory: Path,
     task_directory: Path,
@@ -57,16 +57,16 @@ def harbor_config(
     placeholder: str,
 ) -> dict[str, Any]:
     """Harbor's JobConfig of one trial, with every control set. Raises LimitsDoNotFit."""
-    require_fitting(spec["limits"])
+    require_fitting(spec.limits)
     return {
         "job_name": JOB_NAME,
         "jobs_dir": str(trial_directory),
-        **_controls(spec["controls"]),
+        **_controls(spec.controls),
         "environment": _environment(trial_directory),
         "verifier": {
-            "override_timeout_sec": float(spec["limits"]["verifier_s"]),
-            "max_timeout_sec": float(spec["limits"]["verifier_s"]),
-            "disable": not spec["controls"]["verification"],
+            "override_timeout_sec": float(spec.limits.verifier_s),
+            "max_timeout_sec": float(spec.limits.verifier_s),
+            "disable": not spec.controls.verification,
         },
         "agents": [_agent(spec, gateway_url, placeholder)],
         "tasks": [{"path": str(task_directory), "overwrite": False}],
@@ -80,7 +80,7 @@ def harbor_config(
 
 
 def environment_plan(
-    spec: Mapping[str, Any],
+    spec: RunSpec,
     *,
     ordinal: int,
     run_id: str,
@@ -101,7 +101,7 @@ def environment_plan(
         "schema": PLAN_SCHEMA,
         "run_id": run_id,
         "trial": ordinal,
-        "task": spec["tasks"][ordinal - 1]["name"],
+        "task": spec.tasks[ordinal - 1].name,
         "journal_directory": str(journal_directory),
         "roles": {"agent": agent, "verifier": _role(spec, "verifier")},
         "bounds": {
@@ -114,7 +114,7 @@ def environment_plan(
 
 
 def write_trial_files(
-    spec: Mapping[str, Any],
+    spec: RunSpec,
     *,
     ordinal: int,
     trial_directory: Path,
@@ -156,20 +156,18 @@ def write_trial_files(
     )
 
 
-def require_fitting(limits: Mapping[str, Any]) -> None:
+def require_fitting(limits: Limits) -> None:
     """Both containers' starts, the agent's set-up and run, and the verifier fit the trial's limit."""
-    phases = 2 * limits["environment_start_s"] + sum(
-        limits[name] for name in ("agent_setup_s", "agent_s", "verifier_s")
-    )
-    if phases > limits["trial_s"]:
-        raise LimitsDoNotFit(phases, limits["trial_s"])
+    phases = 2 * limits.environment_start_s + limits.agent_setup_s + limits.agent_s + limits.verifier_s
+    if phases > limits.trial_s:
+        raise LimitsDoNotFit(phases, limits.trial_s)
 
 
-def _controls(controls: Mapping[str, Any]) -> dict[str, Any]:
+def _controls(controls: Controls) -> dict[str, Any]:
     return {
-        "n_attempts": controls["max_attempts"],
-        "n_concurrent_trials": controls["max_concurrent_trials"],
-        "install_only": controls["install_only"],
+        "n_attempts": controls.max_attempts,
+        "n_concurrent_trials": controls.max_concurrent_trials,
+        "install_only": controls.install_only,
         "timeout_multiplier": 1.0,
         "agent_timeout_multiplier": 1.0,
         "verifier_timeout_multiplier": 1.0,
@@ -177,7 +175,7 @@ def _controls(controls: Mapping[str, Any]) -> dict[str, Any]:
         "environment_build_timeout_multiplier": 1.0,
         "debug": False,
         "quiet": True,
-        "retry": {"max_retries": controls["retries"]},
+        "retry": {"max_retries": controls.retries},
     }
 
 
@@ -195,44 +193,43 @@ def _environment(trial_directory: Path) -> dict[str, Any]:
     }
 
 
-def _agent(spec: Mapping[str, Any], gateway_url: str, placeholder: str) -> dict[str, Any]:
-    limits, controls = spec["limits"], spec["controls"]
+def _agent(spec: RunSpec, gateway_url: str, placeholder: str) -> dict[str, Any]:
+    limits, controls = spec.limits, spec.controls
     return {
-        "name": spec["harness"]["agent"],
-        "model_name": f"openai/{spec['endpoint']['model']}",
+        "name": spec.harness.agent,
+        "model_name": f"openai/{spec.endpoint.model}",
         "n_concurrent": 1,
-        "override_timeout_sec": float(limits["agent_s"]),
-        "override_setup_timeout_sec": float(limits["agent_setup_s"]),
-        "max_timeout_sec": float(limits["agent_s"]),
+        "override_timeout_sec": float(limits.agent_s),
+        "override_setup_timeout_sec": float(limits.agent_setup_s),
+        "max_timeout_sec": float(limits.agent_s),
         "resume_trajectory": False,
         "skills": [],
         "extra_allowed_hosts": [],
         "mcp_servers": [],
         "kwargs": {
-            "version": spec["harness"]["agent_version"],
-            "max_tokens": controls["max_completion_tokens"],
+            "version": spec.harness.agent_version,
+            "max_tokens": controls.max_completion_tokens,
             "config": _agent_settings(controls),
         },
         "env": {API_KEY: placeholder, BASE_URL: gateway_url},
     }
 
 
-def _agent_settings(controls: Mapping[str, Any]) -> dict[str, Any]:
+def _agent_settings(controls: Controls) -> dict[str, Any]:
     """mini-swe-agent's own settings: no hidden repeats, no dropped parameters (design 3.8)."""
     return {
-        "agent": {"step_limit": controls["max_steps"]},
+        "agent": {"step_limit": controls.max_steps},
         "model": {
             "cost_tracking": "ignore_errors",
             "model_kwargs": {
-                "max_retries": controls["retries"],
-                "timeout": controls["request_timeout_s"] + GATEWAY_ANSWERS_FIRST_S,
-                "drop_params": controls["drop_params"],
+                "max_retries": controls.retries,
+                "timeout": controls.request_timeout_s + GATEWAY_ANSWERS_FIRST_S,
+                "drop_params": controls.drop_params,
+                **controls.sampling.fixed,
             },
         },
     }
 
 
-def _role(spec: Mapping[str, Any], role: str) -> dict[str, Any]:
-    limits = spec["limits"][role]
-    names = ("cpus", "memory_bytes", "pids", "nofile", "tmpfs")
-    return {"image_id": spec["images"][role], **{name: limits[name] for name in names}, "env": {}}
+def _role(spec: RunSpec, role: str) -> dict[str, Any]:
+    return {"image_id": spec.images.of(role), **spec.limits.of(role).model_dump(), "env": {}}

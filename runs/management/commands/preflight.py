@@ -10,17 +10,18 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from benchsite.lib import words
-from benchsite.lib.canonical import as_object, load_object
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit
-from runs.documents.specs import Spec
+from runs.documents.profile.loading import require_runnable
+from runs.documents.profile.v2 import EVIDENCE_DISK_BYTES
+from runs.documents.run_spec import RunSpec, Spec
 from runs.management.arguments import DEFAULT_PROFILE, add_choice, choice_of, is_chosen
 from runs.management.command import SiteCommand
 from runs.management.run_text import print_checks
 from runs.management.waiting import heartbeat
 from runs.models import Worker
 from runs.serializers.previews import preflight_document
-from runs.services import access, locks, registry
+from runs.services import access, locks, registry, reviewing
 from runs.services.preview_checks import Check, stored_checks, worst_first
 from runs.services.previewing import resolve
 from runs.services.refusals import BadInput
@@ -73,9 +74,9 @@ class Command(SiteCommand):
         )
 
         host = Host(name, settings.ASSETS, settings.DATA / "maintenance" / name, settings.DOCKER_TIMEOUT_S)
-        document: Any = None if spec is None else load_object(spec.text.encode())
+        content = None if spec is None else spec.content
         with heartbeat(self.output, f"checking worker {name}"):
-            return [check.as_json() for check in host_checks(host, _expected(worker, document))]
+            return [check.as_json() for check in host_checks(host, _expected(worker, content))]
 
     def _print(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:
         print_checks(self.output, checks)
@@ -107,19 +108,24 @@ def _merged(stored: Iterable[Check], made: list[Check]) -> list[Check]:
     return worst_first([*(check for check in stored if check["name"] not in names), *made])
 
 
-def _expected(worker: Worker | None, spec: dict[str, Any] | None) -> "Expected":
-    """What a spec is bound to; without one, what the worker's rows and the packaged bundle say."""
+def _expected(worker: Worker | None, spec: RunSpec | None) -> "Expected":
+    """What a spec is bound to; without one, what the worker's rows and the packaged profile say."""
     from runs.engine.preflight.host_preflight import Expected  # only workers import the engine
 
     if spec is not None:
         return Expected(
-            spec["worker"]["capability_sha256"], spec["harness"]["lock_sha256"], spec["images"], spec["limits"]
+            spec.worker.capability_sha256,
+            spec.harness.lock_sha256,
+            spec.images.model_dump(),
+            spec.limits,
+            spec.requirements.disk_bytes,
         )
-    ceilings: Any = None  # before the packaged bundle was installed
-    with suppress(BadInput, DocumentError, KeyError):
-        manifest = registry.bundle_of(registry.find_profile(DEFAULT_PROFILE)).manifest
-        ceilings = as_object(load_object(manifest.encode())["ceilings"])
+    limits, disk_bytes = None, EVIDENCE_DISK_BYTES
+    with suppress(BadInput, DocumentError):  # before the packaged profile was installed there is nothing to compare
+        profile = registry.find_profile(DEFAULT_PROFILE)
+        limits = reviewing.loaded_bundle(registry.bundle_of(profile)).manifest.ceilings
+        disk_bytes = require_runnable(registry.loaded_profile(profile)).suites.environment.requirements.disk_bytes
     if worker is None:
-        return Expected(limits=ceilings)
+        return Expected(limits=limits, disk_bytes=disk_bytes)
     images = {role: image.image_id for role, image in locks.images_of(worker).items()}
-    return Expected(worker.capability_sha256, locks.harness_of(worker).lock_sha256, images, ceilings)
+    return Expected(worker.capability_sha256, locks.harness_of(worker).lock_sha256, images, limits, disk_bytes)

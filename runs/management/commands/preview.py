@@ -6,8 +6,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite.lib.canonical import load_object
 from benchsite.lib.serializing import Exit
+from runs.documents.run_spec import load_spec
 from runs.management.arguments import add_choice, preview_of
 from runs.management.command import SiteCommand
 from runs.management.run_text import print_checks
@@ -32,9 +32,10 @@ class Command(SiteCommand):
     def _print(self, preview: Preview) -> None:
         self.output.line(f"preview {preview.id.hex} spec {preview.spec_sha256 or 'not resolved'}")
         if preview.spec:
-            spec: Any = load_object(preview.spec.encode())
-            tasks = ", ".join(task["name"] for task in spec["tasks"])
-            self.output.line(f"tasks: {tasks}; at most {spec['limits']['run_s']} s on {preview.worker.name}")
+            spec = load_spec(preview.spec.encode(), expected_sha256=preview.spec_sha256).content
+            tasks = ", ".join(task.name for task in spec.tasks)
+            self.output.line(f"tasks: {tasks}; at most {spec.limits.run_s} s on {preview.worker.name}")
+            self.output.line(f"scope: {spec.coverage}")
             self.output.line(f"endpoint: {preview.endpoint.host}, model {preview.endpoint.model}")
         print_checks(self.output, preview.checks)
         if not preview.blocking:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,12 +36,16 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Limits:
-    """Caps of the spec: trials of the run, model requests per trial, tokens and seconds per request."""
+    """Caps of the spec: trials of the run, model requests per trial, tokens and seconds per request.
+
+    `sampling` maps a control to the one value that each request must have; what is not in it is left to the agent.
+    """
 
     trials: int
     max_steps: int
     max_completion_tokens: int
     request_timeout_s: float
+    sampling: Mapping[str, int | float]
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def _endpoint(value: Any) -> Endpoint:
 
 
 def _limits(value: Any) -> Limits:
-    data = _object(value, "limits", {"trials", "max_steps", "max_completion_tokens", "request_timeout_s"})
+    data = _object(value, "limits", {"trials", "max_steps", "max_completion_tokens", "request_timeout_s", "sampling"})
     timeout = data["request_timeout_s"]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
         raise ConfigError("limits.request_timeout_s must be a number of seconds up to 3600")
@@ -123,7 +128,19 @@ def _limits(value: Any) -> Limits:
         max_steps=_integer(data["max_steps"], "limits.max_steps", 1_000),
         max_completion_tokens=_integer(data["max_completion_tokens"], "limits.max_completion_tokens", 1_000_000),
         request_timeout_s=float(timeout),
+        sampling=_sampling(data["sampling"]),
     )
+
+
+def _sampling(value: Any) -> dict[str, int | float]:
+    if not isinstance(value, dict) or not set(value) <= {"temperature", "top_p", "seed"}:
+        raise ConfigError("limits.sampling must be an object of temperature, top_p and seed")
+    for name, most in (("temperature", 2), ("top_p", 1)):
+        if name in value and (type(value[name]) not in (int, float) or not 0 <= value[name] <= most):
+            raise ConfigError(f"limits.sampling.{name} must be a number from 0 to {most}")
+    if "seed" in value:
+        _integer(value["seed"], "limits.sampling.seed", 2**63 - 1, least=0)
+    return value
 
 
 def _run_key(value: Any) -> bytes:

@@ -6,8 +6,8 @@ tools at the top; in messages that it echoes back, whatever fields the endpoint 
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import strict_json
@@ -41,10 +41,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Declared:
-    """What the spec declares about every request of a run."""
+    """What the spec declares about every request of a run; `sampling` holds the controls that are fixed."""
 
     model: str
     max_completion_tokens: int
+    sampling: Mapping[str, int | float] = field(default_factory=dict)
 
 
 def screen(body: bytes, declared: Declared) -> bytes:
@@ -71,6 +72,10 @@ def _request(document: Any, declared: Declared) -> dict[str, Any]:
     for name, check in _OPTIONAL.items():
         if name in document:
             request[name] = check(document[name])
+    for name, fixed in declared.sampling.items():
+        # After its own check, so that true does not pass for 1.
+        if name not in request or request[name] != fixed:
+            raise Refused(f"body.{name}")
     return request
 
 

@@ -67,7 +67,7 @@ class Server:
 
     def __init__(self, config: Config, upstream: Upstream, ledger: Ledger) -> None:
         self._endpoint = config.endpoint
-        self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens)
+        self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens, config.limits.sampling)
         self._book = TokenBook(config.run_key, config.limits.trials)
         self._desks = open_desks(config.limits)
         self._secrets = _written_forms(config.credential)

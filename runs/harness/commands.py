@@ -1,4 +1,4 @@
-"""The purposes of commands: Harbor's and the adapter's told apart by their fixed beginnings.
+"""What is this command for? Tells Harbor's and the adapter's commands apart by their fixed beginnings.
 
 Established against Harbor 0.22.0. The agent's command ends in text of the task, so only beginnings count.
 """

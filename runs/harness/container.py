@@ -1,4 +1,4 @@
-"""One owned container from its intent to its removal. Every call is blocking and bounded."""
+"""What does one owned container do, from its intent to its removal? Every call is blocking and bounded."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
-from runs.harness import probes
+from runs.harness import counters
 from runs.harness.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
 from runs.harness.failures import EngineFailed
 from runs.harness.observed import Observed
@@ -51,7 +51,7 @@ def engine() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Who:
     """Which container this is, in Harbor's words and in ours."""
 
     role: str
@@ -63,9 +63,9 @@ class Identity:
 class Container:
     """One container of the trial. Not yet created until `open`; `close` is harmless at any time and twice."""
 
-    def __init__(self, journal: Journal, identity: Identity, plan: RolePlan, observed: Observed) -> None:
+    def __init__(self, journal: Journal, who: Who, plan: RolePlan, observed: Observed) -> None:
         self._journal = journal
-        self._identity = identity
+        self._who = who
         self._plan = plan
         self._observed = observed
         self._api: Any = None
@@ -95,9 +95,9 @@ class Container:
             self._api,
             self._journal,
             {
-                "trial": self._identity.trial,
-                "session_id": self._identity.session_id,
-                "trial_uuid": self._identity.trial_uuid,
+                "trial": self._who.trial,
+                "session_id": self._who.session_id,
+                "trial_uuid": self._who.trial_uuid,
             },
             self._request(),
         )
@@ -111,7 +111,7 @@ class Container:
             raise EngineFailed(
                 "container.image", "The engine started another image than the locked one.", seen["Image"]
             )
-        self._observed.write("opened", self._identity.role, **self._opened(seen))
+        self._observed.write("opened", self._who.role, **self._opened(seen))
 
     def run(
         self,
@@ -137,7 +137,7 @@ class Container:
             if remaining == 0:
                 break
             time.sleep(KILL_PAUSE_S * min(attempt + 1, 10))
-        self._observed.write("killed_others", self._identity.role, remaining=remaining)
+        self._observed.write("killed_others", self._who.role, remaining=remaining)
         return remaining
 
     def count(self) -> None:
@@ -147,15 +147,8 @@ class Container:
         self._counted = True
         found = self._counters()
         self._observed.write(
-            "counters", self._identity.role, available=found is not None, **(found or probes.NOTHING_KNOWN)
+            "counters", self._who.role, available=found is not None, **(found or counters.NOTHING_KNOWN)
         )
-
-    def agent_version(self, user: str) -> tuple[str | None, int | None]:
-        """(version, exit code), asked of the installed package itself; the version is None when it cannot be told."""
-        output = Tail(probes.VERSION_BYTES)
-        command = Command(probes.VERSION_ARGV, user=user, workdir="/")
-        ended, _ = self.run(command, limit_s=OWN_EXEC_LIMIT_S, take=output.add)
-        return (probes.parse_version(output.text()) if ended.exit_code == 0 else None), ended.exit_code
 
     def is_left_full(self) -> bool:
         """Whether dead processes left so much memory taken that what the kernel kills now is killed for that.
@@ -179,7 +172,7 @@ class Container:
                 step()
             except Exception as error:
                 self._fail("stop", error)
-        self._observed.write("closed", self._identity.role)
+        self._observed.write("closed", self._who.role)
 
     def discard(self) -> None:
         """Remove a container that nobody used; what fails stands in the journal, for the cleanup."""
@@ -204,11 +197,11 @@ class Container:
         return max(0, len(living) - 1)
 
     def _counters(self) -> dict[str, Any] | None:
-        output = Tail(probes.COUNTERS_BYTES)
-        command = Command(probes.counters_argv(self._plan.tmpfs), user="0:0", workdir="/")
+        output = Tail(counters.COUNTERS_BYTES)
+        command = Command(counters.argv(self._plan.tmpfs), user="0:0", workdir="/")
         try:
             ended, _ = self.run(command, limit_s=OWN_EXEC_LIMIT_S, take=output.add)
-            return probes.parse_counters(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
+            return counters.parse(output.text(), self._plan.tmpfs) if ended.exit_code == 0 else None
         except Exception as error:
             self._fail("stop", error)
             return None
@@ -222,7 +215,7 @@ class Container:
             state = self._api.inspect_container(self.id)["State"]
         self._observed.write(
             "state",
-            self._identity.role,
+            self._who.role,
             status=state["Status"],
             exit_code=state.get("ExitCode"),
             oom_killed=bool(state.get("OOMKilled")),
@@ -231,16 +224,16 @@ class Container:
     def _remove(self) -> None:
         assert self._owned is not None
         outcome = remove_owned(self._api, self._journal, self._owned.intent.nonce, bound_s=REMOVE_BOUND_S)
-        self._observed.write("removed", self._identity.role, outcome=str(outcome))
+        self._observed.write("removed", self._who.role, outcome=str(outcome))
 
     def _fail(self, where: str, error: Exception) -> None:
-        record_failure(self._observed, self._identity.role, where, error)
+        record_failure(self._observed, self._who.role, where, error)
 
     def _request(self) -> ContainerRequest:
         plan = self._plan
         hosts = {plan.gateway_host: plan.gateway_ip} if plan.gateway_host and plan.gateway_ip else {}
         return ContainerRequest(
-            role=Role(self._identity.role),
+            role=Role(self._who.role),
             image_id=plan.image_id,
             command=plan.command or HOLDER,
             cpus=plan.cpus,
@@ -251,16 +244,16 @@ class Container:
             network=plan.network_id,
             hosts=hosts,
             env=plan.env,
-            capabilities=CAPABILITIES[self._identity.role],
+            capabilities=CAPABILITIES[self._who.role],
         )
 
     def _opened(self, seen: dict[str, Any]) -> dict[str, Any]:
         host = seen["HostConfig"]
         nofile = [u["Hard"] for u in host.get("Ulimits") or [] if u["Name"] == "nofile"]
         return {
-            "trial": self._identity.trial,
-            "trial_uuid": self._identity.trial_uuid,
-            "session_id": self._identity.session_id,
+            "trial": self._who.trial,
+            "trial_uuid": self._who.trial_uuid,
+            "session_id": self._who.session_id,
             "container_id": self.id,
             "image_id": seen["Image"],
             "limits": {
@@ -268,7 +261,7 @@ class Container:
                 "memory_bytes": host["Memory"],
                 "pids": host["PidsLimit"],
                 "nofile": nofile[0] if nofile else None,
-                "tmpfs": {path: probes.tmpfs_size(options) for path, options in (host.get("Tmpfs") or {}).items()},
+                "tmpfs": {path: counters.tmpfs_size(options) for path, options in (host.get("Tmpfs") or {}).items()},
             },
             "network": None if host["NetworkMode"] == "none" else host["NetworkMode"],
             "warnings": list(self._owned.warnings) if self._owned else [],

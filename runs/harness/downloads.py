@@ -4,87 +4,28 @@ A code `output.*` says that what was left at the path is refused as a whole, for
 there can have caused; `transfer.*` makes no such claim (docs/evidence.md).
 """
 
-import hashlib
-import os
 import re
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from runs.harness.container import Container
 from runs.harness.execs import Command, Running
 from runs.harness.failures import own_error
+from runs.harness.kept import Entry, KeptCopy
 from runs.harness.transfer import PASSED_OVER, TOO_MUCH, Limits, Refusal, Unpacked, unpack
 
 AGENT_LOGS = "/logs/agent"
 VERIFIER_LOGS = "/logs/verifier"
 TRANSFER_LIMIT_S = 60.0
 KILLED = 128 + 9
-MAX_ENTRIES = 200
 # A fixed language, and no options from the environment.
 TAR_ENV = {"LC_ALL": "C", "TAR_OPTIONS": ""}
 _ABSENT = re.compile(r"tar: .*: Cannot stat: (?:No such file or directory|Not a directory)$", re.M)
 _LOOP = re.compile(r"tar: .*: Cannot stat: Too many levels of symbolic links$", re.M)
 _SOCKET = re.compile(r"^tar: (.*): socket ignored$", re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One kept file: `path` relative to what was asked for ("" for a single file), size in bytes."""
-
-    path: str
-    size: int
-    sha256: str
-
-    def as_json(self) -> dict[str, str | int]:
-        return {"path": self.path, "size": self.size, "sha256": self.sha256}
-
-
-class KeptCopy:
-    """Writes one download below `root`, which must not exist yet. Implements `transfer.Place`."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.entries: list[Entry] = []
-        root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def directory(self, path: str) -> None:
-        (self.root / path).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def file(self, path: str, chunks: Iterator[bytes]) -> None:
-        target = self.root / path if path else self.root
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        digest, size = hashlib.sha256(), 0
-        try:
-            with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
-                for chunk in chunks:
-                    digest.update(chunk)
-                    size += len(chunk)
-                    file.write(chunk)
-        except BaseException:
-            # Half a file is no copy: what is kept is whole or not there.
-            target.unlink(missing_ok=True)
-            raise
-        self.entries.append(Entry(path, size, digest.hexdigest()))
-
-    def copy_to(self, target: Path) -> None:
-        """Give Harbor a copy of its own at `target`; it rewrites files, so never a link to ours."""
-        if self.root.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.root, target)
-            return
-        target.mkdir(parents=True, exist_ok=True)
-        for source in sorted(self.root.rglob("*")):
-            copy = target / source.relative_to(self.root)
-            if source.is_dir():
-                copy.mkdir(exist_ok=True)
-            else:
-                shutil.copyfile(source, copy)
 
 
 class DownloadState(StrEnum):
@@ -122,24 +63,6 @@ class Fetched:
     @property
     def entries(self) -> list[Entry]:
         return self.copy.entries if self.copy else []
-
-    def as_event(self, trial_directory: Path) -> dict[str, Any]:
-        """The fields of its `transfer` event."""
-        kept = self.copy.root if self.copy and self.copy.root.exists() else None
-        return {
-            "direction": "download",
-            "purpose": self.purpose,
-            "path": self.path,
-            "outcome": self.outcome,
-            "code": self.code,
-            "files": self.files,
-            "size": self.size,
-            "sha256": combined_sha256(self.entries),
-            "kept": kept.relative_to(trial_directory).as_posix() if kept else None,
-            "entries": [entry.as_json() for entry in self.entries[:MAX_ENTRIES]],
-            "refusals": [{"path": refusal.path, "code": f"transfer.{refusal.code}"} for refusal in self.refusals],
-            "refused": {f"transfer.{code}": count for code, count in sorted(self.refused.items())},
-        }
 
 
 def fetch(
@@ -235,13 +158,3 @@ def untar() -> Command:
     """Unpack a stream made by `packing.stream` at `/`."""
     argv = ("tar", "-C", "/", "--no-same-owner", "-xf", "-")
     return Command(argv, user="0:0", workdir="/", env=TAR_ENV)
-
-
-def combined_sha256(entries: list[Entry]) -> str | None:
-    """One hash for a transfer: the only file's own, else over sorted lines `sha256 size path`."""
-    if not entries:
-        return None
-    if len(entries) == 1 and entries[0].path == "":
-        return entries[0].sha256
-    lines = (f"{e.sha256} {e.size} {e.path}\n" for e in sorted(entries, key=lambda e: e.path))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The environment provider: turns Harbor's calls into owned containers and recorded transfers (design 3.7).
+"""The environment provider: how Harbor's calls become owned containers and recorded transfers (design 3.7).
 
 Speaks to the engine directly, without Compose and without bind mounts. Both containers of a trial come from
 here; the role is told by the suffix of Harbor's session id.
@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, override
 
-from harbor.environments.base import BaseEnvironment, EnvironmentPath, ExecResult
+from harbor.environments.base import EnvironmentPath, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 from harbor.models.task.config import NetworkMode, NetworkPolicy
 
-from runs.harness import harbor_files, packing, trial_state
+from runs.harness import handover, packing, preloading, trial_token
 from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
-from runs.harness.container import Container, Identity, record_failure
+from runs.harness.container import Container, Who, record_failure
 from runs.harness.execs import Command
 from runs.harness.failures import ProviderError, StartRefused, Unsupported, translated
 from runs.harness.observed import Observed, observed_at
 from runs.harness.plan import Plan, load_plan
+from runs.harness.refusing import RefusingEnvironment
 from runs.harness.session import Session
 from runs.harness.threads import in_thread
 from runs.harness.transfer import Limits
@@ -34,16 +35,14 @@ ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
 AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
-class OwnedEnvironment(BaseEnvironment):
-    """One container of a trial. The constructor does no I/O and never raises: an exception there, or in one of
-    Harbor's checks, would end its whole job. What they say is kept in `refusals`, and `start` refuses."""
+class OwnedEnvironment(RefusingEnvironment):
+    """One container of a trial. The constructor does no I/O and never raises; `start` refuses."""
 
     def __init__(self, *args: Any, plan: str = "", **kwargs: Any) -> None:
         self._plan_path = Path(plan)
         self._plan: Plan | None = None
         self._observed: Observed | None = None
         self._session: Session | None = None
-        self.refusals: list[str] = []
         super().__init__(*args, **kwargs)
 
     # -- what Harbor asks before anything runs ----------------------------------------------------------
@@ -64,50 +63,6 @@ class OwnedEnvironment(BaseEnvironment):
     @override
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
         return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True)
-
-    @override
-    def _validate_definition(self) -> None:
-        """Nothing to validate here: the plan and the image lock decide, in `start`."""
-
-    @override
-    def _validate_gpu_support(self) -> None:
-        self._keep_refusal(super()._validate_gpu_support)
-
-    @override
-    def _validate_tpu_support(self) -> None:
-        self._keep_refusal(super()._validate_tpu_support)
-
-    @override
-    def _validate_windows_support(self) -> None:
-        self._keep_refusal(super()._validate_windows_support)
-
-    @override
-    def _validate_resource_mode_support(self) -> None:
-        self._keep_refusal(super()._validate_resource_mode_support)
-
-    @override
-    def _validate_network_policy_support(self) -> None:
-        self._keep_refusal(super()._validate_network_policy_support)
-
-    @override
-    def _validate_extra_docker_compose_support(self) -> None:
-        self._keep_refusal(super()._validate_extra_docker_compose_support)
-
-    @override
-    def _maybe_resolve_task_env(self) -> None:
-        self._keep_refusal(super()._maybe_resolve_task_env)
-
-    @staticmethod
-    @override
-    def _normalize_extra_docker_compose_paths(paths: Sequence[Path | str] | None) -> list[Path]:
-        return [Path(path) for path in paths or []]
-
-    def _keep_refusal(self, check: Callable[[], None]) -> None:
-        # An exception in a constructor would end Harbor's whole job, so `start` says it instead.
-        try:
-            check()
-        except Exception as error:
-            self.refusals.append(f"{type(error).__name__}: {error}")
 
     # -- start and stop ---------------------------------------------------------------------------------
 
@@ -130,20 +85,20 @@ class OwnedEnvironment(BaseEnvironment):
         plan = self._plan = load_plan(self._plan_path)
         observed = self._observed = observed_at(plan.directory / "observed.jsonl")
         self._check(plan)
-        identity = Identity(self._role(), plan.trial, self.session_id, str(self.context_id))
-        ready = trial_state.take_container(self.session_id)
-        container = ready or _container(plan, identity, observed)
+        who = Who(self._role(), plan.trial, self.session_id, str(self.context_id))
+        ready = preloading.take(self.session_id)
+        container = ready or _container(plan, who, observed)
         # Known before it is created, so that `stop` finds it however far this comes.
         self._session = Session(
             container,
-            identity,
+            who,
             plan,
             observed,
             artifacts=self._declared_artifacts(),
-            check_agent_logs=harbor_files.agent_logs_problem,
+            check_agent_logs=handover.agent_logs_problem,
             beside_agent=lambda: self._prepare_verifier(plan, observed),
             # Most likely no verifier comes any more; after a deadline one does, and starts on its own.
-            after_cancel=trial_state.discard_containers,
+            after_cancel=preloading.discard_all,
         )
         if ready is None:
             container.start()
@@ -151,8 +106,8 @@ class OwnedEnvironment(BaseEnvironment):
 
     def _prepare_verifier(self, plan: Plan, observed: Observed) -> None:
         expected = self.session_id.removesuffix(AGENT_SUFFIX) + VERIFIER_SUFFIX
-        identity = Identity("verifier", plan.trial, expected, str(self.context_id))
-        trial_state.prepare_container(expected, lambda: _container(plan, identity, observed))
+        who = Who("verifier", plan.trial, expected, str(self.context_id))
+        preloading.prepare(expected, lambda: _container(plan, who, observed))
 
     def _check(self, plan: Plan) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
@@ -221,7 +176,7 @@ class OwnedEnvironment(BaseEnvironment):
         merged = dict(self._merge_env(env) or {})
         if purpose is not Purpose.AGENT or self._plan is None:
             return merged
-        return trial_state.with_token({**merged, **AGENT_ENV}, self._plan.placeholder)
+        return trial_token.in_place_of(self._plan.placeholder, {**merged, **AGENT_ENV})
 
     @override
     async def ensure_dirs(self, dirs: Sequence[EnvironmentPath], *, chmod: bool = True) -> ExecResult | None:
@@ -272,7 +227,7 @@ class OwnedEnvironment(BaseEnvironment):
     @override
     async def is_dir(self, path: str, user: str | int | None = None) -> bool:
         """Answered by the download itself, so that what was looked at is what is taken."""
-        return (await self._require().download(path)).root == "directory"
+        return (await self._require().bring(path)).root == "directory"
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
@@ -301,9 +256,9 @@ class OwnedEnvironment(BaseEnvironment):
         raise Unsupported("transfer.filters", "Filtered log downloads are not supported.", source_dir)
 
     async def _receive(self, source: str, target: Path) -> None:
-        fetched = await self._require().download(source)
+        fetched = await self._require().bring(source)
         with translated("handover"):
-            await in_thread(lambda: harbor_files.give(fetched, target))
+            await in_thread(lambda: handover.hand_over(fetched, target))
 
     # -- small things -----------------------------------------------------------------------------------
 
@@ -333,9 +288,9 @@ class OwnedEnvironment(BaseEnvironment):
             record_failure(self._observed, self._role(), where, error)
 
 
-def _container(plan: Plan, identity: Identity, observed: Observed) -> Container:
+def _container(plan: Plan, who: Who, observed: Observed) -> Container:
     journal = Journal(plan.journal_directory, process=os.getpid())
-    return Container(journal, identity, plan.roles[identity.role], observed)
+    return Container(journal, who, plan.roles[who.role], observed)
 
 
 def _is_allowed(policy: NetworkPolicy, role: str, plan: Plan) -> bool:

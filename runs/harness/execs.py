@@ -1,4 +1,4 @@
-"""One command in a container: bounded output, its own limit, its true exit code."""
+"""How does one command run in a container, and how did it end? Bounded output, own limit, true exit code."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The launcher: a process that limits and records itself before it becomes Harbor.
+"""How does a launched process become Harbor?
 
 Run as `python -I -m runs.harness.launch --run-directory D --trial N`.
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchsite.lib.strict_json import JsonProblem, load_object
-from runs.harness import container, trial_state
+from runs.harness import container, preloading, trial_token
 from runs.harness.observed import observed_at
 from runs.ownership import Journal, JournalError, process_identity
 
@@ -137,7 +137,7 @@ def become_ready(run_directory: Path, trial: int, network_kept: str | None) -> N
         identity = process_identity(os.getpid())
         assert identity is not None
         journal.record_process(identity, trial=trial)
-        trial_state.keep_token(read_token(sys.stdin.buffer.readline(MAX_LINE_BYTES)))
+        trial_token.deposit(read_token(sys.stdin.buffer.readline(MAX_LINE_BYTES)))
         journal.check_open()
     except JournalError as error:
         raise NotBecoming(Exit.NOT_ALLOWED, f"{error.sentence} [{error.code}]") from error
@@ -173,7 +173,7 @@ def run_harbor(harbor: Callable[..., Any], config: Path) -> NoReturn:
     except BaseException as error:
         print(f"Harbor ended with {type(error).__name__}: {error}", file=sys.stderr)
         code = 1
-    trial_state.discard_containers()
+    preloading.discard_all()
     _leave(code, "")
 
 

@@ -1,4 +1,4 @@
-"""Uploads into a container: tar streams of plain host files, hashed on the way, never of links."""
+"""What is sent into a container? Tar streams of plain host files, hashed on the way, never of links."""
 
 import hashlib
 import os
@@ -6,10 +6,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from runs.harness.downloads import MAX_ENTRIES, DownloadState, Entry, combined_sha256
 from runs.harness.failures import TransferFailed
+from runs.harness.kept import Entry
 from runs.harness.transfer import Limits
 
 BLOCK = 512
@@ -42,21 +41,6 @@ class Upload:
     @property
     def size(self) -> int:
         return sum(source.size for source in self.files)
-
-    def as_event(self, code: str, note: str | None = None) -> dict[str, Any]:
-        """The fields of its `transfer` event: failed with a `code`, else ok, perhaps with a `note` as its code."""
-        return {
-            "direction": "upload",
-            "purpose": self.purpose,
-            "path": self.target,
-            "outcome": DownloadState.FAILED if code else DownloadState.OK,
-            "code": code or note,
-            "files": len(self.entries),
-            "size": sum(entry.size for entry in self.entries),
-            "sha256": combined_sha256(self.entries),
-            "kept": None,
-            "entries": [entry.as_json() for entry in self.entries[:MAX_ENTRIES]],
-        }
 
 
 def of_directory(purpose: str, source: Path, target: str, limits: Limits) -> Upload:

@@ -1,4 +1,4 @@
-"""The plan of a trial, which the engine wrote (`environment.json`): images, limits and bounds."""
+"""What may the provider do in this trial? Reads the plan that the engine wrote (`environment.json`)."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

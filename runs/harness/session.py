@@ -1,4 +1,4 @@
-"""One container of a trial beside Harbor's event loop: order, limits and the record.
+"""What happens to one container of a trial while Harbor's event loop goes on? Order, limits and the record.
 
 Uploads wait in an outbox and go in one stream before the next command. Before anything leaves an agent's
 container every other process in it is killed; then all that Harbor will ask for leaves at once.
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from runs.harness import packing
+from runs.harness import packing, records
+from runs.harness.agent_version import ask_version
 from runs.harness.commands import Purpose
-from runs.harness.container import Container, Identity, record_failure
+from runs.harness.container import Container, Who, record_failure
 from runs.harness.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
 from runs.harness.execs import Command, Ended, Interrupt, Tail
 from runs.harness.failures import (
@@ -47,7 +48,7 @@ class Session:
     def __init__(
         self,
         container: Container,
-        identity: Identity,
+        who: Who,
         plan: Plan,
         observed: Observed,
         *,
@@ -57,7 +58,7 @@ class Session:
         after_cancel: Callable[[], None] = lambda: None,
     ) -> None:
         self._container = container
-        self._identity = identity
+        self._who = who
         self._plan = plan
         self._observed = observed
         self._artifacts = tuple(artifacts)
@@ -65,11 +66,11 @@ class Session:
         self._beside_agent = beside_agent
         self._after_cancel = after_cancel
         self._cancelled = False
-        self._rooms = {} if identity.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
+        self._rooms = {} if who.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
         self._outbox: list[packing.Upload] = []
         self._results: dict[str, Fetched] = {}
         self._version: asyncio.Task[None] | None = None
-        self._agent_stopped = False
+        self._hushed = False
         self.commands_run = 0
         self.agent_ran = False
 
@@ -83,7 +84,7 @@ class Session:
             self.agent_ran = True
             self._beside_agent()
         self.commands_run += 1
-        self._agent_stopped = False
+        self._hushed = False
         output, interrupt = Tail(self._plan.bounds.exec_output_bytes), Interrupt()
         started = time.monotonic()
         try:
@@ -131,10 +132,10 @@ class Session:
         version, exit_code = None, None
         try:
             with translated("version"):
-                version, exit_code = await in_thread(lambda: self._container.agent_version(user))
+                version, exit_code = await in_thread(lambda: ask_version(self._container, user))
         except ProviderError as error:
             self._failed("exec", error)
-        self._observed.write("agent_version", self._identity.role, version=version, exit_code=exit_code)
+        self._observed.write("agent_version", self._who.role, version=version, exit_code=exit_code)
 
     # -- files in ---------------------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Session:
     def is_fresh_below(self, path: str) -> bool:
         """Whether nothing can stand below `path` yet: an own mount, no command run, nothing sent there."""
         place = PurePosixPath(path)
-        mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._identity.role].tmpfs)
+        mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._who.role].tmpfs)
         waiting = any(PurePosixPath(u.target).is_relative_to(place) and u.files for u in self._outbox)
         return mounted and self.commands_run == 0 and not waiting
 
@@ -193,22 +194,22 @@ class Session:
 
     # -- files out --------------------------------------------------------------------------------------
 
-    async def download(self, path: str) -> Fetched:
+    async def bring(self, path: str) -> Fetched:
         """Download `path` into `kept/`, once; the result of an earlier download is given again."""
         if path not in self._results:
-            await self._stop_agent()
+            await self._hush()
             await self._fetch_all([path, *(p for p in self._expected_with(path) if p not in self._results)])
         return self._results[path]
 
     def _expected_with(self, path: str) -> list[str]:
-        if self._identity.role != "agent" or path != AGENT_LOGS:
+        if self._who.role != "agent" or path != AGENT_LOGS:
             return []
         return [p for p in dict.fromkeys((*self._artifacts, CONVENTION_ARTIFACTS)) if p != path]
 
-    async def _stop_agent(self) -> None:
+    async def _hush(self) -> None:
         """Kill what an agent left running. TransferFailed when something survives: nothing is read then."""
         await self.flush()
-        if self._identity.role != "agent" or self._agent_stopped:
+        if self._who.role != "agent" or self._hushed:
             return
         try:
             with translated("kill"):
@@ -220,7 +221,7 @@ class Session:
             busy = TransferFailed("container.busy", "The agent's processes could not be stopped.", f"{remaining}")
             self._failed("transfer", busy)
             raise busy
-        self._agent_stopped = True
+        self._hushed = True
 
     async def _fetch_all(self, paths: list[str]) -> None:
         """All downloads and the counters at once; nothing but us runs in the container by now."""
@@ -237,7 +238,7 @@ class Session:
         limits = Limits(self._plan.bounds.transfer_bytes, self._plan.bounds.transfer_files, self._room(purpose, path))
         fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits, check)
         self._results[path] = fetched
-        self._observed.write("transfer", self._identity.role, **fetched.as_event(self._plan.directory))
+        self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
         if fetched.outcome is DownloadState.FAILED and fetched.error is not None:
             self._failed("transfer", fetched.error)
 
@@ -248,9 +249,9 @@ class Session:
 
     def _purpose(self, path: str) -> tuple[str, str]:
         """The record's word for a download and its place below `kept/`."""
-        if self._identity.role == "agent" and path == AGENT_LOGS:
+        if self._who.role == "agent" and path == AGENT_LOGS:
             return "agent_logs", "agent"
-        if self._identity.role == "verifier" and path == VERIFIER_LOGS:
+        if self._who.role == "verifier" and path == VERIFIER_LOGS:
             return "verifier_logs", "verifier"
         return "artifact", f"artifacts/{path.strip('/')}"
 
@@ -271,33 +272,22 @@ class Session:
         if not future.cancelled() and (error := future.exception()) is not None:
             self._failed("exec", error)
         else:
-            self._agent_stopped = True
+            self._hushed = True
 
     # -- the record -------------------------------------------------------------------------------------
 
     def _failed(self, where: str, error: BaseException) -> None:
-        record_failure(self._observed, self._identity.role, where, error)
+        record_failure(self._observed, self._who.role, where, error)
 
     def _write_exec(
         self, purpose: Purpose, ended: Ended, output: Tail, *, cancelled: bool = False, extra_bytes: int = 0
     ) -> None:
-        self._observed.write(
-            "exec",
-            self._identity.role,
-            purpose=purpose,
-            exit_code=ended.exit_code,
-            duration_s=ended.duration_s,
-            started_mono=ended.started_mono,
-            timed_out=ended.timed_out,
-            cancelled=cancelled,
-            orphaned=ended.orphaned,
-            output_bytes=output.total + extra_bytes,
-            output_truncated=output.truncated,
-        )
+        fields = records.of_exec(purpose, ended, output, cancelled=cancelled, extra_bytes=extra_bytes)
+        self._observed.write("exec", self._who.role, **fields)
 
     def _write_upload(self, upload: packing.Upload, code: str, note: str | None = None) -> None:
         if upload.purpose != DIRECTORIES:
-            self._observed.write("transfer", self._identity.role, **upload.as_event(code, note))
+            self._observed.write("transfer", self._who.role, **records.of_upload(upload, code, note))
 
 
 def _rooms(tmpfs: dict[str, int]) -> dict[str, Room]:

@@ -1,4 +1,4 @@
-"""Blocking calls beside Harbor's event loop, in threads that are never left behind."""
+"""How does a blocking call run beside Harbor's event loop? In a thread that is never left behind."""
 
 import asyncio
 from collections.abc import Callable

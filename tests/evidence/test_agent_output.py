@@ -3,7 +3,6 @@
 Each case is played on a synthetic run and on a real one, whose verifier gave reward 1.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +14,8 @@ from evidence.trial.agent_output import REASONS
 from evidence.trial.classify import Classification, classify_trial
 from evidence.trial.document import trial_document
 from evidence.trial.facts import TrialFacts
-from runs.models import Run, Trial
+from runs.models import Trial
 from runs.outcomes.buckets import Bucket
-from runs.outcomes.codes import BADGES
-from runs.web.presenting.trial_page import trial_page
 from tests.evidence.folders import RunCase, at, load_run, passing_run
 from tests.pages.factories import make_run, site
 
@@ -173,7 +170,7 @@ def test_an_output_of_links_alone_beside_another_that_was_graded_decides_nothing
 def test_an_upload_is_never_partial(make: Make, tmp_path: Path) -> None:
     run = make()
     run.trial.event("transfer", purpose="environment")["outcome"] = "partial"
-    assert judged(run, tmp_path)[1].code == "worker_runtime.transfer_failed"
+    assert judged(run, tmp_path)[1].bucket is Bucket.ERROR
 
 
 @MAKE
@@ -207,14 +204,3 @@ def test_the_row_of_such_a_trial_can_be_stored(code: str, tmp_path: Path) -> Non
     )
     row.refresh_from_db()
     assert (row.bucket, row.reward, row.failure_code, row.evaluated) == ("failed", 0, "failed.output_refused", True)
-
-
-def test_the_page_counts_what_was_passed_over_by_its_kind(tmp_path: Path) -> None:
-    run = passing_run(1)
-    output(run).update(outcome="partial", code="transfer.link", refused={"transfer.link": 1200, "transfer.name": 1})
-    facts, result = judged(run, tmp_path)
-    trial = Trial(
-        ordinal=1, bucket="passed", badges=list(result.badges), result=json.dumps(trial_document(facts, result))
-    )
-    (note,) = trial_page(trial, Run(spec="{}")).badges
-    assert note == f"{BADGES['output_passed_over']} link 1,200, name 1."

@@ -22,7 +22,7 @@ from runs.containers import (
     start_owned,
 )
 from runs.engine.assets import load_assets
-from runs.harness.container import Container, Identity
+from runs.harness.container import Container, Who
 from runs.harness.observed import Observed
 from runs.harness.plan import Bounds, Plan, RolePlan
 from runs.harness.session import Session
@@ -140,10 +140,10 @@ class OpenSession:
         self.observed_path = bench.trial / "observed.jsonl"
         self.observed = Observed(self.observed_path)
         bench.stack.callback(self.observed.close)
-        identity = Identity(role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID)
+        who = Who(role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID)
         journal = Journal(bench.directory, process=os.getpid())
-        self.container = Container(journal, identity, roles[role], self.observed)
-        self.session = Session(self.container, identity, self.plan, self.observed, artifacts=artifacts)
+        self.container = Container(journal, who, roles[role], self.observed)
+        self.session = Session(self.container, who, self.plan, self.observed, artifacts=artifacts)
 
     def seen(self, event: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.observed_path.read_text().splitlines()]

@@ -40,7 +40,7 @@ class Play:
         return await self.session.execute(purpose, Command(("bash", "-c", line)), limit_s, "")
 
     async def bring(self, path: str) -> Fetched:
-        return await self.session.download(path)
+        return await self.session.bring(path)
 
     @property
     def kept(self) -> Path:

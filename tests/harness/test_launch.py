@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runs.harness import launch, observed, trial_state
+from runs.harness import launch, observed, trial_token
 from runs.harness.launch import Exit, NotBecoming
 from runs.ownership import Journal, process_identity
 
@@ -105,11 +105,11 @@ def test_the_token_stays_in_memory_and_replaces_only_the_exact_placeholder(
     tell(monkeypatch, GO)
     ready(run_directory)
     env = {"OPENAI_API_KEY": "placeholder", "OTHER": "a placeholder b"}
-    assert trial_state.with_token(env, "placeholder") == {
+    assert trial_token.in_place_of("placeholder", env) == {
         "OPENAI_API_KEY": "the token",
         "OTHER": "a placeholder b",
     }
-    assert trial_state.with_token({"EMPTY": ""}, "") == {"EMPTY": ""}
+    assert trial_token.in_place_of("", {"EMPTY": ""}) == {"EMPTY": ""}
     written = [path.read_bytes() for path in run_directory.rglob("*") if path.is_file()]
     assert not any(b"the token" in data for data in written)
 

@@ -11,7 +11,7 @@ from tests.harness.real_parts import Parts
 
 pytestmark = pytest.mark.harbor_compatibility
 
-PROGRAM = Path(__file__).parent / "harbor_files_program.py"
+PROGRAM = Path(__file__).parent / "handover_program.py"
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
 GOOD = {
     "info": {

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 from harbor.agents.installed.mini_swe_agent import MiniSweAgent
 from harbor.models.agent.context import AgentContext
 
-from runs.harness import harbor_files
+from runs.harness import handover
 
 
 def judge(text: str) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / harbor_files.NATIVE_TRAJECTORY).write_text(text)
-        code = harbor_files.agent_logs_problem(folder)
+        (folder / handover.NATIVE_TRAJECTORY).write_text(text)
+        code = handover.agent_logs_problem(folder)
         adapter = SimpleNamespace(logs_dir=folder, logger=logging.getLogger("x"), session_id="s")
         try:
             MiniSweAgent.populate_context_post_run(adapter, AgentContext())
@@ -36,7 +36,7 @@ def given_to_harbor(files: dict[str, str]) -> list[str]:
         kept.mkdir()
         for path, text in files.items():
             (kept / path).write_text(text)
-        harbor_files.verifier_logs(kept, target)
+        handover.verifier_logs(kept, target)
         return sorted(path.name for path in target.iterdir())
 
 

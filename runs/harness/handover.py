@@ -1,4 +1,4 @@
-"""What Harbor may read on the host: bounded copies that cannot make it raise; the originals stay in `kept/`.
+"""What may Harbor read on the host? Bounded files that cannot make it raise; the originals stay in `kept/`.
 
 Harbor's adapter calls methods on the entries of the agent-writable native trajectory, and Harbor itself
 parses the reward file and reads every text file of the trial whole when it scrubs.
@@ -27,12 +27,12 @@ REWARD_FILES = ("reward.json", "reward.txt")
 VERIFIER_OUTPUT = "test-stdout.txt"
 MAX_COUNT = 2**53
 
-_quiet = logging.getLogger("runs.harness.harbor_files")
+_quiet = logging.getLogger("runs.harness.handover")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
-def give(fetched: Fetched, target: Path) -> None:
+def hand_over(fetched: Fetched, target: Path) -> None:
     """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
     match fetched.outcome:
         case DownloadState.FAILED:
@@ -53,7 +53,7 @@ def give(fetched: Fetched, target: Path) -> None:
             if fetched.outcome is DownloadState.OK and fetched.copy:
                 verifier_logs(fetched.copy.root, target)
         case DownloadState.OK | DownloadState.PARTIAL if fetched.copy:
-            fetched.copy.copy_to(target)
+            fetched.copy.hand_over(target)
         case DownloadState.REFUSED:
             raise TransferRefused(
                 fetched.code or "transfer.refused",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.harness import trial_state
+from runs.harness import preloading
 from runs.harness.failures import EngineFailed
 
 
@@ -26,35 +26,35 @@ class FakeContainer:
 @pytest.fixture(autouse=True)
 def empty() -> Iterator[None]:
     yield
-    trial_state.discard_containers()
+    preloading.discard_all()
 
 
 def prepared(container: FakeContainer, session_id: str = "task__verifier__trial") -> None:
     made: Any = container
-    trial_state.prepare_container(session_id, lambda: made)
+    preloading.prepare(session_id, lambda: made)
 
 
 def test_a_prepared_container_is_started_and_given_to_its_session_once() -> None:
     container = FakeContainer()
     prepared(container)
-    assert trial_state.take_container("another") is None
-    taken: Any = trial_state.take_container("task__verifier__trial")
+    assert preloading.take("another") is None
+    taken: Any = preloading.take("task__verifier__trial")
     assert taken is container
-    assert trial_state.take_container("task__verifier__trial") is None
+    assert preloading.take("task__verifier__trial") is None
     assert container.calls == ["start"]
 
 
 def test_a_container_that_did_not_start_is_removed_and_not_given_out() -> None:
     container = FakeContainer(fails=True)
     prepared(container)
-    assert trial_state.take_container("task__verifier__trial") is None
+    assert preloading.take("task__verifier__trial") is None
     assert container.calls == ["start", "discard"]
 
 
 def test_what_was_never_asked_for_is_removed_at_the_end() -> None:
     container = FakeContainer()
     prepared(container)
-    trial_state.discard_containers()
+    preloading.discard_all()
     assert container.calls == ["start", "discard"]
 
 
@@ -62,6 +62,6 @@ def test_one_session_never_has_two_containers() -> None:
     first, second = FakeContainer(), FakeContainer()
     prepared(first)
     prepared(second)
-    taken: Any = trial_state.take_container("task__verifier__trial")
+    taken: Any = preloading.take("task__verifier__trial")
     assert taken is first
     assert second.calls == []

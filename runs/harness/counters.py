@@ -1,13 +1,10 @@
-"""Programs that run inside a container by its own Python: the limits that it hit, and the agent's version."""
+"""Which limits did a container hit, and how full are its writable paths? Read inside it, by its own Python."""
 
-import re
 from typing import Any
 
 from benchsite.lib.strict_json import load_object
 
 COUNTERS_BYTES = 16 * 1024
-VERSION_BYTES = 4096
-_VERSION = re.compile(r"\A[0-9][0-9A-Za-z.+!_-]{0,60}\Z")
 # Reads cgroup version 2 files, else version 1; prints one JSON object.
 COUNTERS_SCRIPT = """
 import json, os, sys
@@ -33,24 +30,10 @@ print(json.dumps({
 }))
 """
 
-# Follows the command that the adapter will call, on the adapter's own search path, to its package.
-VERSION_SCRIPT = """
-import glob, os
-path = [os.path.expanduser("~/.local/bin"), *os.environ.get("PATH", "").split(os.pathsep)]
-command = next(c for c in (os.path.join(p, "mini-swe-agent") for p in path) if os.access(c, os.X_OK))
-with open(command, "rb") as file:
-    interpreter = file.readline(4096).decode().removeprefix("#!").strip()
-root = os.path.dirname(os.path.dirname(interpreter))
-(found,) = glob.glob(root + "/lib/python3*/site-packages/mini_swe_agent-*.dist-info/METADATA")
-with open(found) as file:
-    print(next(line.split()[1] for line in file if line.startswith("Version: ")))
-"""
-VERSION_ARGV = ("python3", "-I", "-S", "-c", VERSION_SCRIPT)
-
 NOTHING_KNOWN: dict[str, Any] = {"oom_kill": None, "pids_max": None, "memory_peak_bytes": None, "tmpfs": {}}
 
 
-def parse_counters(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
+def parse(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
     """The script's output as fields of the `counters` event, or None when it is not exactly that."""
     try:
         found = load_object(text.encode("utf-8", "replace"))
@@ -61,18 +44,13 @@ def parse_counters(text: str, tmpfs: dict[str, int]) -> dict[str, Any] | None:
     return {**counts, "tmpfs": space}
 
 
-def parse_version(text: str) -> str | None:
-    """The version that the script printed, or None when it is none."""
-    return text.strip() if _VERSION.match(text.strip()) else None
-
-
 def tmpfs_size(options: str) -> int | None:
     """Bytes in a tmpfs mount's options, as the engine shows them."""
     sizes = [part.removeprefix("size=") for part in options.split(",") if part.startswith("size=")]
     return int(sizes[0]) if sizes and sizes[0].isdigit() else None
 
 
-def counters_argv(tmpfs: dict[str, int]) -> tuple[str, ...]:
+def argv(tmpfs: dict[str, int]) -> tuple[str, ...]:
     """The command that prints the counters and the space of these paths."""
     return ("python3", "-I", "-S", "-c", COUNTERS_SCRIPT, *sorted(tmpfs))
 

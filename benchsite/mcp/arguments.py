@@ -63,7 +63,7 @@ class StartArguments(Closed):
         Field(
             max_length=32,
             description="Names of the checks under `accept` that are accepted",
-            examples=[["limit harness_network"]],
+            examples=[["limit harness_uid"]],
         ),
     ] = []
 

@@ -57,6 +57,7 @@ _WHERE = {
     "exec": "worker_runtime.exec_failed",
     "transfer": "worker_runtime.transfer_failed",
     "stop": "worker_runtime.stop_failed",
+    "sandbox": "harness.sandbox_violation",
 }
 
 

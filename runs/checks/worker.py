@@ -49,7 +49,7 @@ def report_checks(report: dict[str, Any]) -> Iterator[Check]:
         proved = {limit["name"]: limit for limit in report.get("limits", [])}
         for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
             yield _limit(name, proved.get(name, _UNPROVED))
-        yield _network_namespace(report)
+    yield from _sandbox(report)
 
 
 def ceiling_checks(report: dict[str, Any], limits: RoleCeilings) -> Iterator[Check]:
@@ -121,15 +121,21 @@ def _limit(name: str, proof: dict[str, Any]) -> Check:
     return Check(f"limit {name}", False, f"limit.{name}_not_enforced", detail, remedy, level)
 
 
-def _network_namespace(report: dict[str, Any]) -> Check:
-    if report.get("network_namespace"):
-        detail = "Harbor's own process runs in an empty network namespace."
-        return Check("limit harness_network", True, "harness.isolated", detail, level="accept")
-    return Check(
-        "limit harness_network",
-        False,
-        "harness.shares_network",
-        "Harbor's own process keeps the host's network.",
-        "Give the worker the right to unshare its network namespace: run it as root.",
+def _sandbox(report: dict[str, Any]) -> Iterator[Check]:
+    """Harbor's own process runs where it reaches nothing; without that nothing starts."""
+    found = report.get("sandbox") or {}
+    if found.get("made") is not True:
+        detail = str(found.get("detail") or "The worker has not said whether it can make one.")
+        remedy = "Mend it on that host, then run manage.py worker --report there."
+        yield Check("sandbox", False, str(found.get("code") or "sandbox.not_proved"), detail, remedy)
+        return
+    yield Check("sandbox", True, "sandbox.made", "Harbor runs in a sandbox that reaches nothing of the host.")
+    own = found.get("own_uid") is True
+    yield Check(
+        "limit harness_uid",
+        own,
+        "sandbox.own_uid" if own else "sandbox.shares_uid",
+        f"Harbor's own process runs as {'a user of its own' if own else 'the user of the worker'}.",
+        "" if own else "Run the worker as root, so that it can give the sandbox a user of its own.",
         "accept",
     )

@@ -183,7 +183,7 @@ class Execution:
         if ordinal > len(self.spec.tasks) or ordinal in self.waiting:
             return
         self.folder.make_trial(ordinal)
-        process = TrialProcess(self.folder, self.journal, ordinal, self._assets.harness.python)
+        process = TrialProcess(self.folder, self.journal, ordinal, self._assets.harness.path, self.spec.limits.trial_s)
         process.start_early()
         self.waiting[ordinal] = process
 

@@ -11,13 +11,18 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import IO, Any
 
 from harbor.agents.installed.mini_swe_agent import MiniSweAgent
 from harbor.models.agent.context import AgentContext
 
-from runs.harness.downloads import AGENT_LOGS, VERIFIER_LOGS, DownloadState, Fetched
-from runs.harness.failures import SourceAbsent, TransferFailed, TransferRefused, own_error
+from runs.wire.copies import KeptCopy
+from runs.wire.failures import SourceAbsent, TransferRefused
+from runs.wire.tar_reader import Limits, unpack
 
+AGENT_LOGS, VERIFIER_LOGS = "/logs/agent", "/logs/verifier"
+LIMITS = Limits(256 * 1024 * 1024, 4096)
+_READ = 256 * 1024
 NATIVE_TRAJECTORY = "mini-swe-agent.trajectory.json"
 AGENT_OUTPUT = "mini-swe-agent.txt"
 TRAJECTORY_BYTES = 8 * 1024 * 1024
@@ -32,36 +37,29 @@ _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
-def hand_over(fetched: Fetched, target: Path) -> None:
-    """Give Harbor what it may read of a download; raise what its handlers take as absent or failed."""
-    match fetched.outcome:
-        case DownloadState.FAILED:
-            raise (
-                own_error("download", fetched.error)
-                if fetched.error
-                else TransferFailed(
-                    fetched.code or "transfer.failed",
-                    "Files could not be read from the container.",
-                    fetched.path,
-                )
-            )
-        case DownloadState.OK | DownloadState.PARTIAL | DownloadState.REFUSED if (
-            fetched.path == AGENT_LOGS and fetched.copy
-        ):
-            agent_logs(fetched.copy.root, target, withhold=fetched.withheld is not None)
-        case _ if fetched.path == VERIFIER_LOGS:
-            if fetched.outcome is DownloadState.OK and fetched.copy:
-                verifier_logs(fetched.copy.root, target)
-        case DownloadState.OK | DownloadState.PARTIAL if fetched.copy:
-            fetched.copy.hand_over(target)
-        case DownloadState.REFUSED:
-            raise TransferRefused(
-                fetched.code or "transfer.refused",
-                "The container offered something that is never taken.",
-                fetched.path,
-            )
-        case _:
-            raise SourceAbsent("transfer.source_absent", "What was asked for is not there.", fetched.path)
+def hand_over(path: str, said: dict[str, Any], content: IO[bytes] | None, target: Path) -> None:
+    """Give Harbor what it may read of a download; raise what its handlers take as absent or failed.
+
+    ``said`` is the attendant's answer: `outcome`, `code`; ``content`` the archive of what was kept, if anything was.
+    """
+    outcome, code = said["outcome"], said["code"]
+    with tempfile.TemporaryDirectory(prefix="download-") as scratch:
+        kept = Path(scratch) / "content"
+        if content is not None:
+            unpack(iter(lambda: content.read(_READ), b""), "content", KeptCopy(kept), LIMITS)
+        match outcome:
+            case "ok" | "partial" | "refused" if path == AGENT_LOGS and kept.exists():
+                agent_logs(kept, target, withhold=agent_logs_problem(kept) is not None)
+            case _ if path == VERIFIER_LOGS:
+                if outcome == "ok" and kept.exists():
+                    verifier_logs(kept, target)
+            case "ok" | "partial" if kept.exists():
+                KeptCopy(kept).hand_over(target)
+            case "refused":
+                sentence = "The container offered something that is never taken."
+                raise TransferRefused(code or "transfer.refused", sentence, path)
+            case _:
+                raise SourceAbsent("transfer.source_absent", "What was asked for is not there.", path)
 
 
 def agent_logs_problem(kept: Path) -> str | None:

@@ -1,34 +1,28 @@
-"""How does a launched process become Harbor?
+"""Becomes Harbor inside the sandbox: loads it ahead of its turn, waits for the go, runs it, and hands over its job.
 
-Run as `python -I -m runs.harness.launch --run-directory D --trial N`.
-
-It may be started before its turn: it leaves the network, limits itself, loads Harbor, records who it is in
-the journal, and waits for one line `{"token": …}` on standard input. Only then, with the fence still open, it
-becomes `harbor run --config <the trial's config> --yes` in this very process. `Exit` has its own exit codes.
+Run as `python -I -m runs.harness.launch --socket FD` by the trial's attendant. Everything that Harbor reads of the run
+comes over the socket with the go, and everything that it leaves goes back over it.
 """
 
 import argparse
 import gc
 import importlib
 import os
-import resource
+import socket
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from enum import IntEnum
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from benchsite.lib.strict_json import JsonProblem, load_object
-from runs.harness import container, preloading, trial_token
-from runs.harness.observed import observed_at
-from runs.ownership import Journal, JournalError, process_identity
+from runs.harness import client
+from runs.wire import frames, tar_writer
+from runs.wire.copies import KeptCopy
+from runs.wire.frames import Closed, Violation
+from runs.wire.tar_reader import Limits, unpack
 
-MAX_LINE_BYTES = 4096
-OPEN_FILES = 1024
-FILE_BYTES = 512 * 1024 * 1024
-# What a process may inherit. Everything else of the worker's environment is dropped before Harbor is loaded.
-KEPT_VARIABLES = ("DOCKER_HOST", "BENCHSITE_OWNER")
+LIMITS = Limits(256 * 1024 * 1024, 4096)
+NOT_STARTED = 72
 FIXED_VARIABLES = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG": "C.UTF-8",
@@ -39,8 +33,6 @@ FIXED_VARIABLES = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-
-
 # What Harbor and the provider would otherwise load only once a trial runs.
 NEEDED_LATER = (
     "concurrent.futures.thread", "dirhash", "harbor.agents.installed.mini_swe_agent",
@@ -49,154 +41,95 @@ NEEDED_LATER = (
 )  # fmt: skip
 
 
-class Exit(IntEnum):
-    """Why the process ended before it was Harbor; above Harbor's own codes."""
-
-    NO_GO = 70
-    NOT_ALLOWED = 71
-    NOT_READY = 72
-
-
-class NotBecoming(Exception):
-    """The process must not become Harbor: `exit` and a sentence for the log."""
-
-    def __init__(self, code: Exit, sentence: str) -> None:
-        super().__init__(sentence)
-        self.exit = code
-
-
 def main(arguments: list[str]) -> NoReturn:
-    """Never returns: ends with Harbor's exit code, or with one of `Exit`."""
-    options = _options(arguments)
+    """Never returns: ends with Harbor's exit code, or with `NOT_STARTED`."""
+    parser = argparse.ArgumentParser(prog="runs.harness.launch")
+    parser.add_argument("--socket", type=int, required=True, help="the inherited end of the socket pair")
+    connection = socket.socket(fileno=parser.parse_args(arguments).socket)
+    prepare(Path.cwd())
     try:
-        isolated = prepare(options.run_directory)
         harbor = load_harbor()
-        warm_engine()
-        become_ready(options.run_directory, options.trial, isolated)
-    except NotBecoming as error:
-        _leave(error.exit, str(error))
-    run_harbor(harbor, options.run_directory / "trials" / str(options.trial) / "config.json")
+        connection.sendall(frames.message({"do": "ready"}))
+        go = receive_go(connection)
+    except (ImportError, OSError, Closed, Violation, JsonProblem, ValueError) as error:
+        print(f"Harbor does not start: {type(error).__name__}: {error}", file=sys.stderr)
+        _leave(NOT_STARTED)
+    client.connect(connection)
+    code = run_harbor(harbor, go)
+    hand_over_job(connection, go.parent / "job", code)
+    _leave(code)
 
 
-def prepare(run_directory: Path) -> str | None:
-    """Leave the network, limit the process, drop the environment. Returns why the network stays, or None."""
+def prepare(private: Path) -> None:
+    """Nothing but fixed variables, with HOME and TMPDIR in the private folder."""
     os.umask(0o077)
-    environment = minimal_environment(run_directory, os.environ)
     os.environ.clear()
-    os.environ.update(environment)
-    for name in ("HOME", "TMPDIR"):
-        Path(environment[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-    return leave_network()
-
-
-def minimal_environment(run_directory: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """HOME and TMPDIR lie in the run's disposable folder."""
-    work = run_directory / "work"
-    kept = {name: inherited[name] for name in KEPT_VARIABLES if name in inherited}
-    return {**FIXED_VARIABLES, **kept, "HOME": str(work / "home"), "TMPDIR": str(work / "tmp")}
-
-
-def leave_network() -> str | None:
-    """Move to an empty network namespace, where the engine's Unix socket still works; returns why not."""
-    try:
-        os.unshare(os.CLONE_NEWNET)
-    except (OSError, AttributeError) as error:
-        return f"{type(error).__name__}: {error}"
-    return None
+    os.environ.update({**FIXED_VARIABLES, "HOME": str(private / "home"), "TMPDIR": str(private / "tmp")})
+    for name in ("home", "tmp"):
+        (private / name).mkdir(mode=0o700, exist_ok=True)
 
 
 def load_harbor() -> Callable[..., Any]:
     """Harbor's command line as a callable, with everything loaded that a trial will need of it."""
     gc.disable()
-    try:
-        for name in NEEDED_LATER:
-            importlib.import_module(name)
-        app = importlib.import_module("harbor.cli.main").app
-        command: Callable[..., Any] = importlib.import_module("typer.main").get_command(app)
-    except ImportError as error:
-        raise NotBecoming(Exit.NOT_READY, f"Harbor cannot be loaded: {error}") from error
+    for name in NEEDED_LATER:
+        importlib.import_module(name)
+    app = importlib.import_module("harbor.cli.main").app
+    command: Callable[..., Any] = importlib.import_module("typer.main").get_command(app)
     # What was loaded stays; there is no use in looking through it again and again.
     gc.freeze()
     gc.enable()
     return command
 
 
-def warm_engine() -> None:
-    """Make the engine's client now; whoever needs it later says what is wrong with it."""
-    with suppress(Exception):
-        container.engine()
+def receive_go(connection: socket.socket) -> Path:
+    """Wait for the go and lay out the files that come with it; returns the path of Harbor's config."""
+    said = load_object(frames.receive(connection).payload)
+    if said.get("say") != "go":
+        raise ValueError("no go")
+    chunks = frames.receive_stream(connection, max_bytes=LIMITS.bytes + LIMITS.files * 4096)
+    unpacked = unpack(chunks, "run", KeptCopy(Path(str(said["root"]))), LIMITS)
+    if not unpacked.complete or unpacked.refusals:
+        raise ValueError("the files of the run did not come whole")
+    return Path(str(said["config"]))
 
 
-def become_ready(run_directory: Path, trial: int, network_kept: str | None) -> None:
-    """Record this process, wait for the go, check the fence. Raises NotBecoming."""
-    journal = Journal(run_directory)
-    try:
-        identity = process_identity(os.getpid())
-        assert identity is not None
-        journal.record_process(identity, trial=trial)
-        trial_token.deposit(read_token(sys.stdin.buffer.readline(MAX_LINE_BYTES)))
-        journal.check_open()
-    except JournalError as error:
-        raise NotBecoming(Exit.NOT_ALLOWED, f"{error.sentence} [{error.code}]") from error
-    observed_at(run_directory / "trials" / str(trial) / "observed.jsonl").write(
-        "launched", None, network_namespace=network_kept is None, detail=network_kept
-    )
-
-
-def read_token(line: bytes) -> str:
-    """The token of the one line `{"token": "…"}`. Raises NotBecoming when it is anything else, or nothing."""
-    if not line:
-        raise NotBecoming(Exit.NO_GO, "This trial was never told to go.")
-    try:
-        document = load_object(line, size=MAX_LINE_BYTES)
-    except JsonProblem:
-        document = {}
-    token = document.get("token")
-    if set(document) != {"token"} or not isinstance(token, str) or not token:
-        raise NotBecoming(Exit.NO_GO, "The line that starts a trial does not have its form.")
-    return token
-
-
-def run_harbor(harbor: Callable[..., Any], config: Path) -> NoReturn:
-    """Become `harbor run`, then end at once: what it wrote is written, nothing else is worth a wait."""
+def run_harbor(harbor: Callable[..., Any], config: Path) -> int:
+    """`harbor run`; its exit code, as Python itself would make it of whatever ends it."""
     sys.argv = ["harbor", "run", "--config", str(config), "--yes"]
-    code = 0
     try:
         harbor(prog_name="harbor")
     except SystemExit as error:
-        code = exit_code_of(error)
+        return exit_code_of(error)
     except KeyboardInterrupt:
-        code = 130
+        return 130
     except BaseException as error:
         print(f"Harbor ended with {type(error).__name__}: {error}", file=sys.stderr)
-        code = 1
-    preloading.discard_all()
-    _leave(code, "")
+        return 1
+    return 0
 
 
 def exit_code_of(error: SystemExit) -> int:
     """What Python itself would make of this exit."""
     if error.code is None:
         return 0
-    return error.code if isinstance(error.code, int) else 1
+    return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
-def _leave(code: int, sentence: str) -> NoReturn:
-    if sentence:
-        print(sentence, file=sys.stderr)
+def hand_over_job(connection: socket.socket, job: Path, code: int) -> None:
+    """The last message: Harbor's exit code, and its job folder as far as there is one."""
+    upload = tar_writer.of_directory("job", job, "/job", LIMITS) if job.is_dir() else tar_writer.Upload("job", "/job")
+    upload.directories.insert(0, ("/job", tar_writer.DIRECTORY_MODE))
+    connection.sendall(frames.message({"do": "left", "exit_code": code}))
+    for part in frames.stream(tar_writer.stream([upload])):
+        connection.sendall(part)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: what Harbor wrote is handed over, nothing else is worth a wait."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="runs.harness.launch")
-    parser.add_argument("--run-directory", type=Path, required=True)
-    parser.add_argument("--trial", type=int, required=True)
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -328,6 +328,10 @@ _HARNESS = _errors(
             "Harbor config mismatch",
             "Harbor recorded another config than the one it was given.",
         ),
+        "sandbox_violation": (
+            "Sandbox broke the protocol",
+            "Harbor's process asked for something that no trial of this kind may ask for, and was ended.",
+        ),
         "no_result": ("No result", "Harbor ended without writing a result for this trial."),
         "result_unreadable": ("Result unreadable", "Harbor's result for this trial cannot be read."),
         "result_unsupported": (

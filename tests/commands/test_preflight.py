@@ -11,7 +11,7 @@ from runs.engine.preflight import host_preflight
 from runs.models import Preview, Run, Worker
 from tests.commands.calling import command
 from tests.runs.rows import person
-from tests.runs.sites import Site, ready_site, report
+from tests.runs.sites import SHARED_UID, Site, ready_site, report
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def test_a_stored_report_that_does_not_hold_exits_3(site: Site, changes: Any, na
 
 
 def test_what_only_has_to_be_accepted_does_not_block(site: Site) -> None:
-    report(network_namespace=False)
+    report(sandbox=SHARED_UID)
     assert command("preflight", "--stored").code == 0
 
 

@@ -24,7 +24,7 @@ from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
 from tests.runs.rows import ERROR, PASSED, Process, person, run_row
-from tests.runs.sites import Site, ready_site, report
+from tests.runs.sites import SHARED_UID, Site, ready_site, report
 
 _ADA = ("--user", "ada")
 
@@ -148,9 +148,9 @@ class TestPreviews:
         problems = shown(command("start", "--endpoint", "scripted", "--max-steps", "99", "--json"), 2)["problems"]
         assert [problem["path"] for problem in problems] == ["max_steps"]
         earlier = shown(command("preview", "--endpoint", "scripted", "--json"))
-        report(network_namespace=False)
+        report(sandbox=SHARED_UID)
         refused = shown(command("start", "--endpoint", "scripted", "--json"), 3)
-        assert refused["accept"] == ["limit harness_network"]
+        assert refused["accept"] == ["limit harness_uid"]
         chosen = ["--preview", earlier["preview"], "--spec-sha256", earlier["spec_sha256"]]
         differences = shown(command("start", *chosen, "--json"), 3)["differences"]
         assert [each["path"] for each in differences] == ["worker.capability_sha256"]

@@ -132,7 +132,7 @@ def refusal_codes() -> set[str]:
 
 # Codes of checks that hold; nobody has to look them up.
 PASSED_CHECKS = {
-    "harness.intact", "harness.isolated", "harness.interpreter_locked", "worker.same", "worker.linux",
+    "harness.intact", "sandbox.made", "sandbox.own_uid", "harness.interpreter_locked", "worker.same", "worker.linux",
     "worker.locks_recorded", "worker.large_enough", "engine.reachable", "engine.subnets_free",
 }  # fmt: skip
 

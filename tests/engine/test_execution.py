@@ -76,7 +76,7 @@ class World:
         stands = {
             "connect": ("engine", type("Api", (), {"close": lambda _: None})()),
             "remember_engine": ("engine", None),
-            "load_assets": ("assets", type("A", (), {"harness": type("H", (), {"python": Path("/none")})()})()),
+            "load_assets": ("assets", type("A", (), {"harness": type("H", (), {"path": Path("/none")})()})()),
             "copy_tasks": ("tasks", None),
             "preflight": ("preflight", []),
             "read_credential": ("credential", "sk-secret"),
@@ -95,8 +95,8 @@ class World:
         class Process:
             """A trial's process that ends by itself, or is stopped by the reason that it is given."""
 
-            def __init__(self, folder: Any, journal: Any, ordinal: int, python: Path) -> None:
-                made.bind(folder, journal, ordinal, python)
+            def __init__(self, folder: Any, journal: Any, ordinal: int, harness: Path, seconds: int) -> None:
+                made.bind(folder, journal, ordinal, harness, seconds)
                 self.ordinal, self.mono_started = ordinal, 0.0
 
             def start_early(self) -> None:

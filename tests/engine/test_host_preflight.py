@@ -82,7 +82,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 def test_on_a_host_that_is_ready_every_check_is_made_and_holds(world: World) -> None:
     names = {
-        "engine", "platform", "limit memory", "limit core", "limit harness_network", "worker memory", "images",
+        "engine", "platform", "limit memory", "limit core", "limit harness_uid", "worker memory", "images",
         "folder", "disk", "subnets", "harness", "interpreter", "locks recorded", "worker as reported",
     }  # fmt: skip
     world.report["engine"] = {**REPORT["engine"], "cpus": 2, "memory_bytes": 8192 * MIB}

@@ -52,7 +52,7 @@ class World:
         locked = [SimpleNamespace(role=role, id=image, recipe_sha256="3" * 64) for role, image in IMAGES.items()]
         images = SimpleNamespace(images=locked, verifier=SimpleNamespace(id=IMAGES["verifier"]))
         lock = SimpleNamespace(interpreter=SimpleNamespace(version="3.12.1"), adapter_sha256="4" * 64)
-        harness = SimpleNamespace(lock_sha256="1" * 64, lock=lock)
+        harness = SimpleNamespace(lock_sha256="1" * 64, lock=lock, path=self.path)
         assets: Any = SimpleNamespace(harness=harness, images=images, digests=dict)
         nothing: Any = None
         folder = RunFolder(self.path)

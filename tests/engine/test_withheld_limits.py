@@ -86,7 +86,7 @@ def test_what_nothing_requires_is_accepted_by_name_and_not_otherwise(world: Gate
         world.manage("worker", "--report", DOCKER_HOST=host)
     refused = world.manage("start", "--endpoint", HANG, "--json")
     assert (refused.code, refused.json["code"]) == (3, "preview.not_accepted") and "limit core" in refused.err
-    other = world.manage("start", "--endpoint", HANG, "--json", "--accept", "limit harness_network")
+    other = world.manage("start", "--endpoint", HANG, "--json", "--accept", "limit harness_uid")
     assert other.code == 3
     assert world.done("start", "--endpoint", HANG, "--json", "--accept", "limit core").json["state"] == "queued"
 

@@ -11,6 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from runs.attendant.container import Container, Who
+from runs.attendant.observed import Observed
+from runs.attendant.plan import Bounds, Plan, RolePlan
+from runs.attendant.session import Session
 from runs.containers import (
     ContainerRequest,
     OwnedNetwork,
@@ -22,10 +26,6 @@ from runs.containers import (
     start_owned,
 )
 from runs.engine.assets import load_assets
-from runs.harness.container import Container, Who
-from runs.harness.observed import Observed
-from runs.harness.plan import Bounds, Plan, RolePlan
-from runs.harness.session import Session
 from runs.ownership import Journal, Role, process_identity
 
 MIB = 1024 * 1024

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from runs.harness import preloading
-from runs.harness.failures import EngineFailed
+from runs.attendant import preloading
+from runs.wire.failures import EngineFailed
 
 
 class FakeContainer:

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from runs.harness.commands import Purpose, is_install, purpose_of, script_made_executable
+from runs.attendant.commands import Purpose, is_install, purpose_of, script_made_executable
 
 FIND = (
     'if [ -f "$HOME/.local/bin/env" ]; then . "$HOME/.local/bin/env"; else export PATH="$HOME/.local/bin:$PATH"; fi; '

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.harness import execs
-from runs.harness.attach import STDERR, STDOUT, Attachment, engine_socket
-from runs.harness.execs import Command, Interrupt, Tail, run_to_end
-from runs.harness.failures import EngineFailed
+from runs.attendant import execs
+from runs.attendant.attach import STDERR, STDOUT, Attachment, engine_socket
+from runs.attendant.execs import Command, Interrupt, Tail, run_to_end
+from runs.wire.failures import EngineFailed
 
 HEAD = b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n"
 

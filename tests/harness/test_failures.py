@@ -6,9 +6,9 @@ import pytest
 import requests
 
 from runs.containers import EngineError
-from runs.harness import failures
-from runs.harness.failures import ProviderError, translated
 from runs.ownership import Fenced
+from runs.wire import failures
+from runs.wire.failures import ProviderError, translated
 
 
 def own_types() -> list[type[ProviderError]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runs.attendant.plan import load_plan
 from runs.containers import OwnedNetwork
 from runs.documents.run_spec import RunSpec
 from runs.engine.trials.harbor_config import (
@@ -16,7 +17,6 @@ from runs.engine.trials.harbor_config import (
     new_placeholder,
     write_trial_files,
 )
-from runs.harness.plan import load_plan
 from runs.ownership import Intent, Role
 from tests.spec_documents import run_spec
 

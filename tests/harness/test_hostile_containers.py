@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from runs.harness import packing
-from runs.harness.commands import Purpose
-from runs.harness.downloads import AGENT_LOGS, DownloadState, Fetched
-from runs.harness.execs import Command
-from runs.harness.failures import ExecTimedOut, ProviderError
-from runs.harness.plan import Bounds
-from runs.harness.session import Finished
-from runs.harness.transfer import Limits
+from runs.attendant.commands import Purpose
+from runs.attendant.downloads import AGENT_LOGS, DownloadState, Fetched
+from runs.attendant.execs import Command
+from runs.attendant.plan import Bounds
+from runs.attendant.session import Finished
 from runs.ownership import ResourceStage
+from runs.wire import tar_writer
+from runs.wire.failures import ExecTimedOut, ProviderError
+from runs.wire.tar_reader import Limits
 from tests.harness.real_parts import MIB, Bench, OpenSession
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -365,7 +365,7 @@ def test_what_is_uploaded_arrives_byte_for_byte_with_its_mode(bench: Bench, tmp_
 
     async def scenario(part: Play) -> tuple[Finished, Finished]:
         limits = Limits(bytes=4_000_000, files=50)
-        part.session.queue(packing.of_directory("tests", source, "/tests", limits))
+        part.session.queue(tar_writer.of_directory("tests", source, "/tests", limits))
         assert part.session.make_executable("/tests/test.sh")
         return await part.sh("/tests/test.sh"), await part.sh("sha256sum /tests/deep/data; stat -c %U /tests/deep")
 
@@ -382,7 +382,7 @@ def test_files_that_do_not_fit_are_a_failed_transfer_not_a_silent_gap(bench: Ben
 
     async def scenario(part: Play) -> None:
         limits = Limits(bytes=64 * 1024 * 1024, files=5)
-        part.session.queue(packing.of_file("artifacts_in", tmp_path / "big", "/tests/big", limits))
+        part.session.queue(tar_writer.of_file("artifacts_in", tmp_path / "big", "/tests/big", limits))
         with pytest.raises(ProviderError) as caught:
             await part.sh("true")
         assert caught.value.code == "transfer.untar"

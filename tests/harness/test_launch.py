@@ -1,135 +1,106 @@
-"""A launched process becomes Harbor only when it recorded itself, was told to go, and the fence is open."""
+"""Inside the sandbox: a fixed environment, a go that came whole, Harbor's own exit, and the job handed over."""
 
-import io
 import json
 import os
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from runs.harness import launch, observed, trial_token
-from runs.harness.launch import Exit, NotBecoming
-from runs.ownership import Journal, process_identity
+from runs.harness import launch
+from runs.wire import frames, tar_writer
+from runs.wire.copies import KeptCopy
+from runs.wire.frames import Closed, Violation
+from runs.wire.tar_reader import unpack
 
 
 @pytest.fixture
-def run_directory(tmp_path: Path) -> Path:
-    directory = tmp_path / "run"
-    Journal.create(directory, run_id="0" * 32)
-    (directory / "trials" / "1").mkdir(parents=True)
-    return directory
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
 
 
-def tell(monkeypatch: pytest.MonkeyPatch, line: bytes, while_waiting: object = None) -> None:
-    class Waiting(io.BytesIO):
-        def readline(self, size: int | None = -1, /) -> bytes:
-            if callable(while_waiting):
-                while_waiting()
-            return super().readline(size)
+def send(connection: socket.socket, parts: Iterator[bytes]) -> threading.Thread:
+    def work() -> None:
+        for part in parts:
+            connection.sendall(part)
 
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Waiting(line)))
-
-
-def ready(run_directory: Path, network_kept: str | None = None) -> None:
-    launch.become_ready(run_directory, 1, network_kept)
-    observed.observed_at(run_directory / "trials" / "1" / "observed.jsonl").close()
+    sender = threading.Thread(target=work)
+    sender.start()
+    return sender
 
 
-GO = json.dumps({"token": "the token"}).encode() + b"\n"
+def go(root: Path, files: dict[str, bytes], source: Path) -> Iterator[bytes]:
+    for name, data in files.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(data)
+    yield frames.message({"say": "go", "root": str(root), "config": str(root / "trials/1/config.json")})
+    yield from frames.stream(tar_writer.stream([tar_writer.of_directory("go", source, "/run", launch.LIMITS)]))
 
 
-def test_the_identity_is_recorded_before_the_go_and_the_fence_is_checked_after_it(
-    run_directory: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_of_the_environment_is_inherited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "HTTPS_PROXY", "PYTHONPATH", "DOCKER_HOST", "BENCHSITE_OWNER"):
+        monkeypatch.setenv(name, "inherited")
+    kept, mask = dict(os.environ), os.umask(0o022)
+    try:
+        launch.prepare(tmp_path)
+        assert "inherited" not in os.environ.values()
+        assert (os.environ["HOME"], os.environ["TMPDIR"]) == (f"{tmp_path}/home", f"{tmp_path}/tmp")
+        assert (os.environ["HARBOR_TELEMETRY"], os.environ["LITELLM_LOCAL_MODEL_COST_MAP"]) == ("off", "True")
+    finally:
+        os.umask(mask)
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def test_the_files_of_the_run_are_laid_out_where_the_config_says(
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
-    recorded: list[object] = []
-
-    def fence_while_waiting() -> None:
-        recorded.extend(process.identity for process in Journal(run_directory).read().processes)
-        Journal(run_directory).fence("cancelled")
-
-    tell(monkeypatch, GO, fence_while_waiting)
-    with pytest.raises(NotBecoming) as caught:
-        ready(run_directory)
-    assert recorded == [process_identity(os.getpid())]
-    assert caught.value.exit is Exit.NOT_ALLOWED
-
-
-def test_a_process_that_is_late_for_the_fence_does_not_even_record_itself(
-    run_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Journal(run_directory).fence("cancelled")
-    tell(monkeypatch, GO)
-    with pytest.raises(NotBecoming) as caught:
-        ready(run_directory)
-    assert caught.value.exit is Exit.NOT_ALLOWED
-    assert Journal(run_directory).read().processes == ()
+    root = tmp_path / "run"
+    sender = send(ends[0], go(root, {"trials/1/config.json": b"{}", "tasks/t/task.toml": b"x"}, tmp_path / "source"))
+    assert launch.receive_go(ends[1]) == root / "trials/1/config.json"
+    sender.join()
+    assert (root / "tasks/t/task.toml").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        b"",
-        b"\n",
-        b"{}\n",
-        b"[1]\n",
-        b'{"token": ""}\n',
-        b'{"token": "a", "more": 1}\n',
-        b"not json\n",
-        b'{"token": ["a"]}\n',
-        b'{"token": "a", "token": "b"}\n',
-        b'\xef\xbb\xbf{"token": "a"}\n',
-    ],
+    "said", [b"", frames.message({"say": "terminate"}), frames.message({"say": "go"}) + frames.encode(frames.END)]
 )
-def test_without_a_go_of_the_right_form_it_becomes_nothing(
-    run_directory: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+def test_without_a_go_that_came_whole_nothing_starts(ends: tuple[socket.socket, socket.socket], said: bytes) -> None:
+    ends[0].sendall(said)
+    ends[0].shutdown(socket.SHUT_WR)
+    with pytest.raises((Closed, Violation, ValueError, KeyError)):
+        launch.receive_go(ends[1])
+
+
+def test_the_job_is_handed_over_with_harbors_exit_code(
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
-    tell(monkeypatch, line)
-    with pytest.raises(NotBecoming) as caught:
-        ready(run_directory)
-    assert caught.value.exit is Exit.NO_GO
+    job = tmp_path / "job"
+    (job / "trial").mkdir(parents=True)
+    (job / "result.json").write_text("{}")
+    (job / "trial" / "result.json").write_text("[]")
+    sender = threading.Thread(target=launch.hand_over_job, args=(ends[1], job, 3))
+    sender.start()
+    assert json.loads(frames.receive(ends[0]).payload) == {"do": "left", "exit_code": 3}
+    copy = KeptCopy(tmp_path / "copy")
+    assert unpack(frames.receive_stream(ends[0], max_bytes=10**6), "job", copy, launch.LIMITS).complete
+    sender.join()
+    assert sorted(entry.path for entry in copy.entries) == ["result.json", "trial/result.json"]
 
 
-def test_whether_the_network_was_left_stands_in_the_record(
-    run_directory: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_job_that_was_never_written_is_an_empty_one(
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
-    tell(monkeypatch, GO)
-    ready(run_directory, "PermissionError: no")
-    line = json.loads((run_directory / "trials" / "1" / "observed.jsonl").read_text())
-    assert (line["event"], line["network_namespace"], line["seq"]) == ("launched", False, 0)
+    launch.hand_over_job(ends[1], tmp_path / "job", 1)
+    assert json.loads(frames.receive(ends[0]).payload)["exit_code"] == 1
+    unpacked = unpack(frames.receive_stream(ends[0], max_bytes=10**6), "job", KeptCopy(tmp_path / "c"), launch.LIMITS)
+    assert unpacked.complete and unpacked.files == 0
 
 
-def test_the_token_stays_in_memory_and_replaces_only_the_exact_placeholder(
-    run_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tell(monkeypatch, GO)
-    ready(run_directory)
-    env = {"OPENAI_API_KEY": "placeholder", "OTHER": "a placeholder b"}
-    assert trial_token.in_place_of("placeholder", env) == {
-        "OPENAI_API_KEY": "the token",
-        "OTHER": "a placeholder b",
-    }
-    assert trial_token.in_place_of("", {"EMPTY": ""}) == {"EMPTY": ""}
-    written = [path.read_bytes() for path in run_directory.rglob("*") if path.is_file()]
-    assert not any(b"the token" in data for data in written)
-
-
-def test_nothing_of_the_workers_environment_is_inherited_but_what_names_the_engine() -> None:
-    inherited = {
-        "DOCKER_HOST": "unix:///run/docker.sock",
-        "BENCHSITE_OWNER": "owner",
-        "OPENAI_API_KEY": "secret",
-        "HTTPS_PROXY": "http://proxy",
-        "PYTHONPATH": "/elsewhere",
-        "HOME": "/root",
-    }
-    found = launch.minimal_environment(Path("/run"), inherited)
-    assert not {"OPENAI_API_KEY", "HTTPS_PROXY", "PYTHONPATH"} & set(found)
-    assert (found["DOCKER_HOST"], found["BENCHSITE_OWNER"]) == ("unix:///run/docker.sock", "owner")
-    assert (found["HOME"], found["TMPDIR"]) == ("/run/work/home", "/run/work/tmp")
-    assert (found["HARBOR_TELEMETRY"], found["LITELLM_LOCAL_MODEL_COST_MAP"]) == ("off", "True")
-
-
-@pytest.mark.parametrize(("code", "expected"), [(None, 0), (0, 0), (3, 3), ("a message", 1)])
+@pytest.mark.parametrize(("code", "expected"), [(None, 0), (0, 0), (3, 3), ("a message", 1), (-1, 255)])
 def test_harbors_exit_is_the_exit_of_the_process(code: object, expected: int) -> None:
     assert launch.exit_code_of(SystemExit(code)) == expected

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.harness import observed as module
-from runs.harness.observed import Observed, observed_at
+from runs.attendant import observed as module
+from runs.attendant.observed import Observed, observed_at
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.harness import packing
-from runs.harness.failures import TransferFailed
-from runs.harness.transfer import Limits, unpack
+from runs.wire import tar_writer
+from runs.wire.failures import TransferFailed
+from runs.wire.tar_reader import Limits, unpack
 from tests.harness.archives import Memory, chunks
 
 LIMITS = Limits(bytes=1_000_000, files=100)
@@ -32,8 +32,8 @@ def members(data: bytes) -> dict[str, tarfile.TarInfo]:
 
 
 def test_a_tree_stands_at_its_target_owned_by_root_with_plain_modes(tmp_path: Path) -> None:
-    upload = packing.of_directory("tests", tree(tmp_path), "/tests", LIMITS)
-    found = members(b"".join(packing.stream([upload])))
+    upload = tar_writer.of_directory("tests", tree(tmp_path), "/tests", LIMITS)
+    found = members(b"".join(tar_writer.stream([upload])))
     assert set(found) == {"tests/deep", "tests/deep/er", "tests/test.sh", "tests/deep/er/data.bin"}
     assert found["tests/test.sh"].mode == 0o755
     assert found["tests/deep/er/data.bin"].mode == 0o644
@@ -41,18 +41,18 @@ def test_a_tree_stands_at_its_target_owned_by_root_with_plain_modes(tmp_path: Pa
 
 
 def test_every_file_is_recorded_with_size_and_hash_once_it_was_sent(tmp_path: Path) -> None:
-    upload = packing.of_directory("tests", tree(tmp_path), "/tests", LIMITS)
+    upload = tar_writer.of_directory("tests", tree(tmp_path), "/tests", LIMITS)
     assert upload.entries == []
-    list(packing.stream([upload]))
+    list(tar_writer.stream([upload]))
     recorded = {entry.path: (entry.size, entry.sha256) for entry in upload.entries}
     assert recorded["deep/er/data.bin"] == (700, hashlib.sha256(bytes(700)).hexdigest())
 
 
 def test_the_same_tree_is_the_same_archive_whatever_its_times(tmp_path: Path) -> None:
     root = tree(tmp_path)
-    first = b"".join(packing.stream([packing.of_directory("tests", root, "/tests", LIMITS)]))
+    first = b"".join(tar_writer.stream([tar_writer.of_directory("tests", root, "/tests", LIMITS)]))
     os.utime(root / "test.sh", (1, 1))
-    assert b"".join(packing.stream([packing.of_directory("tests", root, "/tests", LIMITS)])) == first
+    assert b"".join(tar_writer.stream([tar_writer.of_directory("tests", root, "/tests", LIMITS)])) == first
 
 
 @pytest.mark.parametrize("make", ["file link", "folder link", "fifo"])
@@ -65,34 +65,34 @@ def test_what_is_no_plain_file_is_never_sent(tmp_path: Path, make: str) -> None:
     else:
         os.mkfifo(root / "fifo")
     with pytest.raises(TransferFailed) as caught:
-        packing.of_directory("tests", root, "/tests", LIMITS)
+        tar_writer.of_directory("tests", root, "/tests", LIMITS)
     assert caught.value.code in ("transfer.host_link", "transfer.host_special")
 
 
 @pytest.mark.parametrize("limits", [Limits(bytes=100, files=100), Limits(bytes=10_000, files=3)])
 def test_more_than_the_plan_allows_is_not_sent(tmp_path: Path, limits: Limits) -> None:
     with pytest.raises(TransferFailed, match="More than the plan allows"):
-        packing.of_directory("tests", tree(tmp_path), "/tests", limits)
+        tar_writer.of_directory("tests", tree(tmp_path), "/tests", limits)
 
 
 def test_a_file_that_grows_while_it_is_sent_is_a_failure(tmp_path: Path) -> None:
     source = tmp_path / "log"
     source.write_text("one")
-    upload = packing.of_file("artifacts_in", source, "/app/log", LIMITS)
+    upload = tar_writer.of_file("artifacts_in", source, "/app/log", LIMITS)
     source.write_text("one and two")
     with pytest.raises(TransferFailed) as caught:
-        list(packing.stream([upload]))
+        list(tar_writer.stream([upload]))
     assert caught.value.code == "transfer.changed"
 
 
 def test_a_link_put_in_place_of_a_file_after_the_look_is_not_followed(tmp_path: Path) -> None:
     source = tmp_path / "log"
     source.write_text("one")
-    upload = packing.of_file("artifacts_in", source, "/app/log", LIMITS)
+    upload = tar_writer.of_file("artifacts_in", source, "/app/log", LIMITS)
     source.unlink()
     source.symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic"):
-        list(packing.stream([upload]))
+        list(tar_writer.stream([upload]))
 
 
 _NAMES = st.from_regex(r"[a-z0-9._-]{1,60}", fullmatch=True).filter(lambda name: name not in (".", ".."))
@@ -108,7 +108,7 @@ def test_what_is_packed_unpacks_to_the_same_bytes(
     below.mkdir(parents=True)
     for name, data in files.items():
         (below / name).write_bytes(data)
-    archive = b"".join(packing.stream([packing.of_directory("tests", root, "/tests", LIMITS)]))
+    archive = b"".join(tar_writer.stream([tar_writer.of_directory("tests", root, "/tests", LIMITS)]))
     place = Memory()
     result = unpack(chunks(archive), "/tests", place, LIMITS)
     assert result.complete

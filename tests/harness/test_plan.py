@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runs.harness.failures import StartRefused
-from runs.harness.plan import MAX_PLAN_BYTES, Plan, load_plan
+from runs.attendant.plan import MAX_PLAN_BYTES, Plan, load_plan
+from runs.wire.failures import StartRefused
 
 IMAGE = "sha256:" + "a" * 64
 

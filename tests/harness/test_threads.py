@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from runs.harness.threads import in_thread
+from runs.wire.threads import in_thread
 
 
 def test_the_result_and_the_error_of_a_call_come_back() -> None:

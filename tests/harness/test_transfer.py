@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.harness.transfer import Limits, Room, Unpacked, unpack
+from runs.wire.tar_reader import Limits, Room, Unpacked, unpack
 from tests.harness.archives import END, Member, Memory, archive, chunks, long_named
 
 LIMITS = Limits(bytes=10_000, files=20)

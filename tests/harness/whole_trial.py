@@ -1,7 +1,9 @@
 """One whole trial: the real launcher and Harbor, real containers, a small task, a scripted endpoint."""
 
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from typing import Any
 
 from runs.documents.run_spec import RunSpec
 from runs.engine.trials.harbor_config import write_trial_files
+from runs.engine.trials.trial_process import ATTENDANT
 from tests.harness.real_parts import AGENT_TMPFS, MIB, VERIFIER_TMPFS, Bench
 from tests.spec_documents import run_spec
 
@@ -127,14 +130,14 @@ def run_trial(
 
 
 def launch(bench: Bench, meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None, wait_s: float) -> Ended:
-    argv = [bench.parts.python, "-I", "-m", "runs.harness.launch"]
-    argv += ["--run-directory", bench.directory, "--trial", "1"]
+    argv = [sys.executable, "-I", "-B", ATTENDANT, "--harness", bench.parts.python.parent.parent]
+    argv += ["--run-directory", bench.directory, "--trial", "1", "--seconds", "300"]
     log = bench.trial / "harbor.log"
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(part) for part in argv], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
-            cwd=bench.directory, env={"PATH": "/usr/bin:/bin"}, start_new_session=True,
+            cwd=bench.directory, env={"PATH": os.environ["PATH"], "BENCHSITE_OWNER": "x"}, start_new_session=True,
         )  # fmt: skip
         try:
             assert process.stdin is not None

@@ -112,7 +112,8 @@ def _worker() -> Worker:
         "host": "bench-1.internal",
         "platform": "Linux x86_64",
         "python": "3.12.1",
-        "network_namespace": False,
+        "network_namespace": True,
+        "sandbox": {"made": True, "own_uid": False, "code": None, "detail": ""},
         "assets": {},
         "engine": {
             "version": "20.10.24",

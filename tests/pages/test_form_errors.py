@@ -107,9 +107,9 @@ def test_what_was_not_accepted_is_said_by_its_words_and_what_was_ticked_stays_ti
     text = confirm(client, preview, accept=[first]).content.decode()
     assert re.search(rf'id="accept-1"[^>]*value="{first}"[^>]*checked', text)
     assert not re.search(rf'id="accept-2"[^>]*value="{second}"[^>]*checked', text)
-    assert '<a href="#accept-2">I accept that the harness keeps the host&#x27;s network: Tick this box' in text
+    assert '<a href="#accept-2">I accept that the harness runs as the worker&#x27;s user: Tick this box' in text
     assert at_field(text, "accept-2") == "Tick this box to start the run."
-    assert "harness_network" not in plain(text)
+    assert "harness_uid" not in plain(text)
 
 
 def test_a_note_that_is_too_long_is_kept_and_nothing_is_approved(site: Site, browse: Browser) -> None:

@@ -21,13 +21,15 @@ RECORD: dict[str, Any] = {
 }  # fmt: skip
 REPORT: dict[str, Any] = {
     "schema": "benchsite.capabilities/v1", "worker": "local", "platform": "Linux x86_64", "python": "3.12.1",
-    "network_namespace": True, "engine": {
+    "network_namespace": True, "sandbox": {"made": True, "own_uid": True, "code": None, "detail": ""}, "engine": {
         "version": "20.10.24", "cgroup_version": "1", "cpus": 4, "memory_bytes": 8 * 1024**3,
     }, "engine_problem": None, "limits": [
         {"name": name, "enforced": True, "mechanism": f"mechanism of {name}", "detail": ""}
         for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS)
     ],
 }  # fmt: skip
+# A worker that is not root: something to accept by name.
+SHARED_UID = {"made": True, "own_uid": False, "code": None, "detail": ""}
 HARNESS: dict[str, Any] = {
     "lock_sha256": "1" * 64, "tree_sha256": "2" * 64, "adapter_sha256": "3" * 64, "harbor": "0.22.0",
     "agent": "mini-swe-agent", "agent_version": "2.4.6", "python": "3.12.1",

@@ -20,7 +20,7 @@ from runs.services.refusals import BadInput
 from runs.services.run_lookup import find_run
 from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
-from tests.runs.sites import Site, ready_site, report
+from tests.runs.sites import SHARED_UID, Site, ready_site, report
 
 pytestmark = pytest.mark.django_db
 
@@ -129,9 +129,9 @@ class TestStart:
         assert Run.objects.count() == 0
 
     def test_what_cannot_be_enforced_is_accepted_by_name(self, site):
-        report(network_namespace=False)
+        report(sandbox=SHARED_UID)
         assert command("start", "--endpoint", "scripted").code == 3
-        assert command("start", "--endpoint", "scripted", "--accept", "limit harness_network").code == 0
+        assert command("start", "--endpoint", "scripted", "--accept", "limit harness_uid").code == 0
 
     def test_an_earlier_preview_is_confirmed_by_its_hash(self, site):
         shown = command("preview", "--endpoint", "scripted", "--json").json

@@ -13,7 +13,7 @@ from runs.services import locks, registry, reviewing
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadInput, UnknownName
 from tests.runs.rows import person, run_row
-from tests.runs.sites import RECORD, Site, ready_site, report
+from tests.runs.sites import RECORD, SHARED_UID, Site, ready_site, report
 
 pytestmark = pytest.mark.django_db
 
@@ -98,10 +98,10 @@ class TestChecks:
         assert len(make_preview(**site.choice()).blocking) == len(REQUIRED_LIMITS)
 
     def test_what_nothing_requires_is_accepted_by_name(self, site):
-        site.worker = report(network_namespace=False)
+        site.worker = report(sandbox=SHARED_UID)
         preview = make_preview(**site.choice())
         assert preview.blocking == []
-        assert [check["name"] for check in preview.to_accept] == ["limit harness_network"]
+        assert [check["name"] for check in preview.to_accept] == ["limit harness_uid"]
 
     def test_with_the_engine_stopped_the_preview_still_renders_and_says_so(self, site):
         problem = {"code": "engine.unreachable", "sentence": "The Docker Engine does not answer."}
@@ -164,7 +164,7 @@ class TestChecks:
         assert "bundle.hash_differs" in blocking_codes(preview) and preview.spec == ""
 
     def test_failed_checks_come_first(self, site):
-        site.worker = report(network_namespace=False, limits=[])
+        site.worker = report(sandbox=SHARED_UID, limits=[])
         levels = [check["level"] for check in make_preview(**site.choice()).checks if not check["passed"]]
         assert levels == sorted(levels, key=["block", "accept", "note"].index)
 

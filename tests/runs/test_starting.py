@@ -15,7 +15,7 @@ from runs.services.previewing import make_preview
 from runs.services.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired
 from runs.services.starting import confirm, confirm_by_hash, token_of
 from tests.runs.rows import person
-from tests.runs.sites import HARNESS, RECORD, Site, ready_site, report
+from tests.runs.sites import HARNESS, RECORD, SHARED_UID, Site, ready_site, report
 from tests.runs.test_lifecycle import at_once
 
 pytestmark = pytest.mark.django_db
@@ -189,12 +189,12 @@ class TestChecks:
         assert Run.objects.count() == 0
 
     def test_what_the_worker_cannot_enforce_is_accepted_by_name_or_not_at_all(self, site, put):
-        site.worker = report(network_namespace=False)
+        site.worker = report(sandbox=SHARED_UID)
         preview = make_preview(**site.choice())
-        with pytest.raises(NotAccepted, match="limit harness_network"):
+        with pytest.raises(NotAccepted, match="limit harness_uid"):
             start(site, preview)
-        run = start(site, preview, accepted=["limit harness_network"])
-        assert AuditEntry.objects.get(kind="start", run_id=run.pk).detail["accepted"] == ["limit harness_network"]
+        run = start(site, preview, accepted=["limit harness_uid"])
+        assert AuditEntry.objects.get(kind="start", run_id=run.pk).detail["accepted"] == ["limit harness_uid"]
 
     def test_a_required_limit_is_not_accepted_by_name(self, site, put):
         limits = [{**limit, "enforced": limit["name"] != "pids"} for limit in locks.report_of(site.worker)["limits"]]

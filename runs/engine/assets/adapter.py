@@ -8,10 +8,10 @@ from benchsite.lib import strict_json
 from benchsite.lib.canonical import canonical_sha256
 
 SOURCE = Path(runs.__file__).resolve().parent
-# Journal, containers and the JSON reader are the same code on both sides; `runs` itself is an empty package there,
-# and of `benchsite` it has the reader alone.
+# What travels over the socket pair and the JSON reader are the same code on both sides; `runs` itself is an empty
+# package there, and of `benchsite` it has the reader alone.
 PACKAGES = ("runs", "benchsite")
-_PATTERNS = ("ownership/*.py", "containers/*.py", "harness/*.py")
+_PATTERNS = ("wire/*.py", "harness/*.py")
 _EMPTY = ("runs/__init__.py", "benchsite/__init__.py", "benchsite/lib/__init__.py")
 
 

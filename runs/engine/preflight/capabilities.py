@@ -6,8 +6,6 @@ An engine may accept a limit and ignore it, so options and warnings prove nothin
 import json
 import platform
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,6 +24,7 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
+from runs.engine.preflight.sandbox_proof import prove_sandbox
 from runs.ownership import Journal, Role
 
 SCHEMA = "benchsite.capabilities/v1"
@@ -161,31 +160,29 @@ def capability_digest(report: dict[str, Any]) -> str:
     return canonical_sha256({**report, "limits": limits})
 
 
-def can_leave_network() -> bool:
-    """Whether this process may start Harbor in an empty network namespace; tried in a child, not assumed."""
-    attempt = "import os; os.unshare(os.CLONE_NEWNET)"
-    return subprocess.run([sys.executable, "-I", "-S", "-c", attempt], capture_output=True).returncode == 0
-
-
 def capability_report(
     *,
     worker: str,
     journal: Journal,
     image_id: str | None,
     assets: dict[str, Any],
+    harness: Path | None,
     api: docker.APIClient | None = None,
 ) -> dict[str, Any]:
-    """What the worker's row shows and a spec is bound to. ``assets`` are the digests of the prepared assets.
+    """What the worker's row shows and a spec is bound to. ``assets`` are the digests of the prepared
+    assets, ``harness`` the folder of the prepared environment.
 
     An engine that does not answer gives a report that says so; it enforces nothing then.
     """
+    sandbox = prove_sandbox(harness)
     report: dict[str, Any] = {
         "schema": SCHEMA,
         "worker": worker,
         "host": socket.gethostname(),
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "network_namespace": can_leave_network(),
+        "network_namespace": sandbox["made"],
+        "sandbox": sandbox,
         "assets": assets,
         "engine": None,
         "engine_problem": None,

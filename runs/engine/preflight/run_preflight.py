@@ -198,4 +198,5 @@ def worker_report(
     """This worker's capability report, with the digests of what it has prepared."""
     digests = {} if assets is None else assets.digests()
     image = None if assets is None else assets.images.verifier.id
-    return capability_report(worker=worker, journal=journal, image_id=image, assets=digests, api=api)
+    harness = None if assets is None else assets.harness.path
+    return capability_report(worker=worker, journal=journal, image_id=image, assets=digests, harness=harness, api=api)

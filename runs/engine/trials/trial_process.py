@@ -6,18 +6,21 @@ records its identity and then waits. It becomes Harbor only when it is told its 
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import runs
 from runs.containers import engine_address
 from runs.engine.host.folder import SUPERVISION_SCHEMA, RunFolder, now, write_document
 from runs.engine.trials.processes import Launched, StopReport, launch, stop_group
 from runs.ownership import Journal, ProcessIdentity
 
 TICK_S = 0.1
+ATTENDANT = Path(runs.__file__).resolve().parent / "attendant"
 # TERM lets Harbor save its logs and take its containers down; measured at under a second, and up to 1.7 s on a
 # busy host. A group that is gone is not waited for.
 TERM_WAIT_S = 2.5
@@ -67,15 +70,17 @@ class TrialProcess:
     folder: RunFolder
     journal: Journal
     ordinal: int
-    python: Path
+    harness: Path
+    seconds: int
     child: Launched = field(init=False)
     started_at: str = ""
     mono_started: float = 0.0
 
     def start_early(self) -> None:
         """Launch the process; it records its identity in the journal, loads Harbor, and waits for ``go``."""
-        command = [str(self.python), "-I", "-B", "-m", "runs.harness.launch"]
+        command = [sys.executable, "-I", "-B", str(ATTENDANT), "--harness", str(self.harness)]
         command += ["--run-directory", str(self.folder.path), "--trial", str(self.ordinal)]
+        command += ["--seconds", str(self.seconds)]
         log = os.open(self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(log, "wb") as output:
             self.child = launch(
@@ -143,6 +148,6 @@ def identity_document(identity: ProcessIdentity) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing is inherited but which engine it is: no proxy, no key. `runs.harness.launch` sets what Harbor gets."""
+    """Nothing is inherited but which engine it is and where programs are: no proxy, no key."""
     engine = engine_address()
-    return {"DOCKER_HOST": engine.url} if engine.named else {}
+    return {"PATH": os.environ.get("PATH", os.defpath), **({"DOCKER_HOST": engine.url} if engine.named else {})}

@@ -10,12 +10,12 @@ from typing import Any
 from django.utils.text import capfirst
 
 from benchsite.lib import words
-from runs.web.presenting.workers import HARNESS_WITHOUT_NETWORK, LIMIT_WORDS
+from runs.web.presenting.workers import HARNESS_UID, LIMIT_WORDS
 
 type _Check = dict[str, Any]
 
 _NAMES = {
-    "limit harness_network": HARNESS_WITHOUT_NETWORK,
+    "limit harness_uid": HARNESS_UID,
     "spec: harness.adapter_sha256": "Harness adapter",
     "spec: harness.agent_version": "Agent's version",
     "spec: harness.lock_sha256": "Harness lock",

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _CANNOT = {
     "limit core": "A process that crashes could write a core file into the container's own bounded storage.",
-    "limit harness_network": "Harbor's own process could reach the host's network; agents and verifiers cannot.",
+    "limit harness_uid": "Harbor would run as the worker's user, in a sandbox without that user's files.",
 }
 _AGREED = {
     "limit core": "core files are not prevented",
-    "limit harness_network": "the harness keeps the host's network",
+    "limit harness_uid": "the harness runs as the worker's user",
 }
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from runs.models import Worker
 
 _A_MINUTE = timedelta(minutes=1)
-HARNESS_WITHOUT_NETWORK = "Harness without network"
+HARNESS_UID = "Harness with a user of its own"
+SANDBOX = "Harness in a sandbox"
 LIMIT_WORDS = {
     "cpu": "CPU",
     "memory": "Memory without extra swap",
@@ -119,10 +120,14 @@ def _limits(report: dict[str, Any]) -> list[LimitRow]:
         for limit in found
         if isinstance(limit, dict)
     ]
-    if rows and isinstance(report.get("network_namespace"), bool):
-        isolated = report["network_namespace"]
-        said = "runs in an empty network namespace" if isolated else "keeps the host's network"
-        rows.append(LimitRow(HARNESS_WITHOUT_NETWORK, isolated, f"Harbor's own process {said}", ""))
+    sandbox = report.get("sandbox")
+    if rows and isinstance(sandbox, dict):
+        made, own = sandbox.get("made") is True, sandbox.get("own_uid") is True
+        rows.append(
+            LimitRow(SANDBOX, made, "Harbor's own process reaches nothing of the host", str(sandbox.get("detail")))
+        )
+        said = "has a user of its own" if own else "keeps the worker's user"
+        rows.append(LimitRow(HARNESS_UID, own, f"Harbor's own process {said}", ""))
     return rows
 
 

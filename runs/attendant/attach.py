@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from runs.harness.failures import EngineFailed
+from runs.wire.failures import EngineFailed
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
 STDOUT, STDERR = 1, 2

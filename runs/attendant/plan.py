@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchsite.lib.strict_json import load_object
-from runs.harness.failures import StartRefused
+from runs.wire.failures import StartRefused
 
 SCHEMA = "benchsite.environment-plan/v1"
 MAX_PLAN_BYTES = 256 * 1024

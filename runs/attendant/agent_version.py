@@ -2,8 +2,8 @@
 
 import re
 
-from runs.harness.container import Container
-from runs.harness.execs import Command, Tail
+from runs.attendant.container import Container
+from runs.attendant.execs import Command, Tail
 
 LIMIT_S = 20.0
 OUTPUT_BYTES = 4096

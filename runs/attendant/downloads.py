@@ -6,16 +6,15 @@ there can have caused; `transfer.*` makes no such claim (docs/evidence.md).
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from runs.harness.container import Container
-from runs.harness.execs import Command, Running
-from runs.harness.failures import own_error
-from runs.harness.kept import Entry, KeptCopy
-from runs.harness.transfer import PASSED_OVER, TOO_MUCH, Limits, Refusal, Unpacked, unpack
+from runs.attendant.container import Container
+from runs.attendant.execs import Command, Running
+from runs.wire.copies import Entry, KeptCopy
+from runs.wire.failures import own_error
+from runs.wire.tar_reader import PASSED_OVER, TOO_MUCH, Limits, Refusal, Unpacked, unpack
 
 AGENT_LOGS = "/logs/agent"
 VERIFIER_LOGS = "/logs/verifier"
@@ -42,7 +41,7 @@ class DownloadState(StrEnum):
 class Fetched:
     """One download. `code` says why it is partial, refused or failed, or why Harbor gets less than was kept.
 
-    `withheld` names why Harbor gets no trajectory. `cut_off` means that reading ended early, so a blocked
+    `cut_off` means that reading ended early, so a blocked
     `tar` still stands in the container.
     """
 
@@ -57,7 +56,6 @@ class Fetched:
     refusals: list[Refusal] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     cut_off: bool = False
-    withheld: str | None = None
     error: Exception | None = None
 
     @property
@@ -71,14 +69,10 @@ def fetch(
     purpose: str,
     kept: Path,
     limits: Limits,
-    check: Callable[[Path], str | None] | None = None,
 ) -> Fetched:
-    """Download `path` into `kept`. Never raises; `check` may name a reason to hand less to Harbor."""
+    """Download `path` into `kept`. Never raises."""
     try:
         fetched = _fetch(container, path, purpose, kept, limits)
-        if check is not None and fetched.outcome in (DownloadState.OK, DownloadState.PARTIAL, DownloadState.REFUSED):
-            fetched.withheld = check(kept)
-            fetched.code = fetched.code or fetched.withheld
     except Exception as error:
         own = own_error("download", error)
         return Fetched(path, purpose, DownloadState.FAILED, code=own.code, cut_off=True, error=own)

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from runs.attendant import counters
+from runs.attendant.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
+from runs.attendant.observed import Observed
+from runs.attendant.plan import RolePlan
 from runs.containers import (
     ContainerRequest,
     OwnedContainer,
@@ -17,12 +21,8 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
-from runs.harness import counters
-from runs.harness.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
-from runs.harness.failures import EngineFailed
-from runs.harness.observed import Observed
-from runs.harness.plan import RolePlan
 from runs.ownership import Journal, Role
+from runs.wire.failures import EngineFailed
 
 HOLDER = ("/usr/local/lib/benchsite/holder",)
 CALL_TIMEOUT_S = 10

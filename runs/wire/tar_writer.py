@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from runs.harness.failures import TransferFailed
-from runs.harness.kept import Entry
-from runs.harness.transfer import Limits
+from runs.wire.copies import Entry
+from runs.wire.failures import TransferFailed
+from runs.wire.tar_reader import Limits
 
 BLOCK = 512
 READ_CHUNK = 256 * 1024
@@ -77,6 +77,12 @@ def stream(uploads: list[Upload]) -> Iterator[bytes]:
             yield from _header(source.target, source.size, source.mode, b"0")
             yield from _content(source, upload)
     yield END_MARK
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a plain file; a link is never followed."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _content(source: Source, upload: Upload) -> Iterator[bytes]:

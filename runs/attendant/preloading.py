@@ -7,7 +7,7 @@ never does, it is removed at the end of the process, or by the run's cleanup.
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from runs.harness.container import Container
+from runs.attendant.container import Container
 
 _executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead")
 _ready: dict[str, Future[Container]] = {}

@@ -9,25 +9,26 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from runs.harness import packing, records
-from runs.harness.agent_version import ask_version
-from runs.harness.commands import Purpose
-from runs.harness.container import Container, Who, record_failure
-from runs.harness.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
-from runs.harness.execs import Command, Ended, Interrupt, Tail
-from runs.harness.failures import (
+from runs.attendant import records
+from runs.attendant.agent_version import ask_version
+from runs.attendant.commands import Purpose
+from runs.attendant.container import Container, Who, record_failure
+from runs.attendant.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
+from runs.attendant.execs import Command, Ended, Interrupt, Tail
+from runs.attendant.observed import Observed
+from runs.attendant.plan import Plan
+from runs.wire import tar_writer
+from runs.wire.failures import (
     EngineFailed,
     ExecTimedOut,
     ProviderError,
     TransferFailed,
     translated,
 )
-from runs.harness.observed import Observed
-from runs.harness.plan import Plan
-from runs.harness.threads import in_thread, settled
-from runs.harness.transfer import Limits, Room
+from runs.wire.tar_reader import Limits, Room
+from runs.wire.threads import in_thread, settled
 
 CONVENTION_ARTIFACTS = "/logs/artifacts"
 DIRECTORIES = "directories"
@@ -53,7 +54,6 @@ class Session:
         observed: Observed,
         *,
         artifacts: Iterable[str] = (),
-        check_agent_logs: Callable[[Path], str | None] | None = None,
         beside_agent: Callable[[], None] = lambda: None,
         after_cancel: Callable[[], None] = lambda: None,
     ) -> None:
@@ -62,12 +62,11 @@ class Session:
         self._plan = plan
         self._observed = observed
         self._artifacts = tuple(artifacts)
-        self._check_agent_logs = check_agent_logs
         self._beside_agent = beside_agent
         self._after_cancel = after_cancel
         self._cancelled = False
         self._rooms = {} if who.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
-        self._outbox: list[packing.Upload] = []
+        self._outbox: list[tar_writer.Upload] = []
         self._results: dict[str, Fetched] = {}
         self._version: asyncio.Task[None] | None = None
         self._hushed = False
@@ -142,7 +141,7 @@ class Session:
     def make_directories(self, paths: Iterable[str], mode: int) -> None:
         """Let these directories exist, with this mode, before the next command."""
         for path in paths:
-            self._outbox.append(packing.Upload(DIRECTORIES, path, directories=[(path, mode)]))
+            self._outbox.append(tar_writer.Upload(DIRECTORIES, path, directories=[(path, mode)]))
 
     def is_fresh_below(self, path: str) -> bool:
         """Whether nothing can stand below `path` yet: an own mount, no command run, nothing sent there."""
@@ -151,14 +150,14 @@ class Session:
         waiting = any(PurePosixPath(u.target).is_relative_to(place) and u.files for u in self._outbox)
         return mounted and self.commands_run == 0 and not waiting
 
-    def queue(self, upload: packing.Upload) -> None:
+    def queue(self, upload: tar_writer.Upload) -> None:
         self._outbox.append(upload)
 
     def make_executable(self, script: str) -> bool:
         """Give a script that still waits in the outbox its mode; False when it does not wait there."""
         found = [s for upload in self._outbox for s in upload.files if s.target == script]
         for source in found:
-            source.mode |= packing.SCRIPT_MODE
+            source.mode |= tar_writer.SCRIPT_MODE
         return bool(found)
 
     async def flush(self) -> None:
@@ -172,7 +171,7 @@ class Session:
                 ended, said = await in_thread(
                     lambda: self._container.run(
                         untar(), limit_s=TRANSFER_LIMIT_S, take=lambda _: None,
-                        stdin=packing.stream(uploads), interrupt=interrupt,
+                        stdin=tar_writer.stream(uploads), interrupt=interrupt,
                     ),
                     on_cancel=interrupt,
                 )  # fmt: skip
@@ -189,7 +188,7 @@ class Session:
 
     def skip_upload(self, purpose: str, target: str) -> None:
         """Record that files which nobody can read any more were not sent."""
-        upload = packing.Upload(purpose, target)
+        upload = tar_writer.Upload(purpose, target)
         self._write_upload(upload, "", note="transfer.not_needed")
 
     # -- files out --------------------------------------------------------------------------------------
@@ -200,6 +199,10 @@ class Session:
             await self._hush()
             await self._fetch_all([path, *(p for p in self._expected_with(path) if p not in self._results)])
         return self._results[path]
+
+    def fetched(self, path: str) -> Fetched | None:
+        """What an earlier download of `path` came to."""
+        return self._results.get(path)
 
     def _expected_with(self, path: str) -> list[str]:
         if self._who.role != "agent" or path != AGENT_LOGS:
@@ -234,9 +237,8 @@ class Session:
 
     def _fetch(self, path: str) -> None:
         purpose, kept = self._purpose(path)
-        check = self._check_agent_logs if purpose == "agent_logs" else None
         limits = Limits(self._plan.bounds.transfer_bytes, self._plan.bounds.transfer_files, self._room(purpose, path))
-        fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits, check)
+        fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits)
         self._results[path] = fetched
         self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
         if fetched.outcome is DownloadState.FAILED and fetched.error is not None:
@@ -285,7 +287,7 @@ class Session:
         fields = records.of_exec(purpose, ended, output, cancelled=cancelled, extra_bytes=extra_bytes)
         self._observed.write("exec", self._who.role, **fields)
 
-    def _write_upload(self, upload: packing.Upload, code: str, note: str | None = None) -> None:
+    def _write_upload(self, upload: tar_writer.Upload, code: str, note: str | None = None) -> None:
         if upload.purpose != DIRECTORIES:
             self._observed.write("transfer", self._who.role, **records.of_upload(upload, code, note))
 

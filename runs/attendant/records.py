@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from runs.harness.commands import Purpose
-from runs.harness.downloads import DownloadState, Fetched
-from runs.harness.execs import Ended, Tail
-from runs.harness.kept import MAX_ENTRIES, combined_sha256
-from runs.harness.packing import Upload
+from runs.attendant.commands import Purpose
+from runs.attendant.downloads import DownloadState, Fetched
+from runs.attendant.execs import Ended, Tail
+from runs.wire.copies import MAX_ENTRIES, combined_sha256
+from runs.wire.tar_writer import Upload
 
 
 def of_exec(purpose: Purpose, ended: Ended, output: Tail, *, cancelled: bool, extra_bytes: int) -> dict[str, Any]:

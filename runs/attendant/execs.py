@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from runs.attendant.attach import STDERR, STDOUT, Attachment, engine_socket
 from runs.containers import engine_call
-from runs.harness.attach import STDERR, STDOUT, Attachment, engine_socket
 
 TICK_S = 1.0
 # The engine itself waits up to 2 s for a stream that an orphan holds open before it says that it ended.

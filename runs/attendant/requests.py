@@ -1,0 +1,120 @@
+"""What a sandbox may ask for: a closed set of messages, each with bounds. Everything else is a violation."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runs.wire.frames import MESSAGE, Frame, Violation
+
+type Word = Annotated[str, Meta(max_length=256)]
+type PathText = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
+type PathList = Annotated[list[PathText], Meta(max_length=64)]
+type CommandText = Annotated[str, Meta(max_length=2 * 1024 * 1024)]
+type Variables = Annotated[dict[Word, Annotated[str, Meta(max_length=128 * 1024)]], Meta(max_length=256)]
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
+    """Anything that the sandbox says."""
+
+
+class OfSession(Request, frozen=True):
+    """``session`` is Harbor's session id; its suffix names the role."""
+
+    session: Word
+
+
+class Policy(Struct, frozen=True, forbid_unknown_fields=True):
+    """A network policy as Harbor has it: its mode, and the hosts of an allowlist."""
+
+    mode: Word
+    hosts: Annotated[list[Word], Meta(max_length=16)] = []
+
+
+class Ready(Request, frozen=True, tag="ready"):
+    """Harbor is loaded, and waits."""
+
+
+class Start(OfSession, frozen=True, tag="start"):
+    """Open the session's container. ``refusals`` are what Harbor's own checks said; ``directories`` must exist."""
+
+    trial_uuid: UUID
+    policies: Annotated[list[Policy], Meta(max_length=16)]
+    refusals: Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_length=32)]
+    directories: PathList
+
+
+class Exec(OfSession, frozen=True, tag="exec"):
+    """Run a shell line. ``timeout_s`` null means the longest that any command may take."""
+
+    command: CommandText
+    cwd: PathText | None
+    env: Variables
+    timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None
+    user: Word
+
+
+class Directories(OfSession, frozen=True, tag="directories"):
+    """Let directories exist (and be empty) without a command, where nothing can stand in them yet."""
+
+    paths: PathList
+    world_writable: bool
+    emptied: bool
+
+
+class Upload(OfSession, frozen=True, tag="upload"):
+    """Send what follows as a content (a tar stream below ``content``) to ``target``."""
+
+    purpose: Annotated[str, Meta(pattern="^(environment|tests|artifacts_in)$")]
+    target: PathText
+
+
+class SkipUpload(OfSession, frozen=True, tag="skip_upload"):
+    """Harbor would put the agent's own logs back into a container that it stops next; nobody reads them there."""
+
+    target: PathText
+
+
+class Flush(OfSession, frozen=True, tag="flush"):
+    """Send what waits now, so that a failure is one of the start."""
+
+
+class Look(OfSession, frozen=True, tag="look"):
+    """What stands at ``path``: answered by the download itself."""
+
+    path: PathText
+
+
+class Download(OfSession, frozen=True, tag="download"):
+    path: PathText
+
+
+class Stop(OfSession, frozen=True, tag="stop"):
+    pass
+
+
+class Cancel(Request, frozen=True, tag="cancel"):
+    """Harbor cancelled what it waits for. The only message that may come before an answer."""
+
+
+class Left(Request, frozen=True, tag="left"):
+    """Harbor ended with this exit code; its job folder follows as a content. The last message."""
+
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
+
+
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+    Ready | Start | Exec | Directories | Upload | SkipUpload | Flush | Look | Download | Stop | Cancel | Left
+)
+
+
+def request_of(frame: Frame) -> Request:
+    """Raises Violation for a frame that is no message, or a message that is not one of these."""
+    if frame.kind != MESSAGE:
+        raise Violation("frame_order", "a content that nobody asked for")
+    try:
+        request: Request = _DECODER.decode(frame.payload)
+        return request
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Violation("message", str(error)) from error

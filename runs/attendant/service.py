@@ -1,0 +1,435 @@
+"""Answers one sandbox: the state of a trial's sessions, what may be asked when, and what leaves.
+
+The sandbox is one peer with one question at a time. Its claims choose nothing that decides: containers are made by the
+plan, files that a plan has reviewed are sent from the attendant's own copies, and what comes out is kept before it is
+passed on. Whatever does not fit ends the trial with a `Violation`.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from runs.attendant import preloading, requests
+from runs.attendant.commands import Purpose, is_install, purpose_of, script_made_executable
+from runs.attendant.container import Container, Who, record_failure
+from runs.attendant.execs import Command
+from runs.attendant.observed import Observed
+from runs.attendant.plan import Plan
+from runs.attendant.session import Session
+from runs.ownership import Journal
+from runs.wire import frames, tar_writer
+from runs.wire.copies import KeptCopy
+from runs.wire.failures import ProviderError, StartRefused, translated
+from runs.wire.frames import Frame, Violation
+from runs.wire.tar_reader import Limits, unpack
+from runs.wire.threads import in_thread, settled
+
+OPEN_DIRECTORY, PLAIN_DIRECTORY = 0o777, tar_writer.DIRECTORY_MODE
+EXEC_LIMIT_S = 3600.0
+AGENT_SUFFIX, VERIFIER_SUFFIX = "__env", "__verifier__trial"
+ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
+# One request per step and no hidden repeats (design 3.8); nothing is fetched while the agent is imported.
+AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+# The folder of Harbor's job, as it leaves the sandbox at its end.
+EXPORT = Limits(256 * 1024 * 1024, 4096)
+_READ = 256 * 1024
+
+
+@dataclass
+class Trial:
+    """What the attendant knows of its trial, none of it from the sandbox. ``token`` comes from the worker."""
+
+    run_directory: Path
+    ordinal: int
+    plan: Plan
+    observed: Observed
+    token: str
+
+    @property
+    def folder(self) -> Path:
+        return self.run_directory / "trials" / str(self.ordinal)
+
+    @property
+    def task(self) -> Path:
+        return self.run_directory / "tasks" / self.plan.task
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.plan.bounds.transfer_bytes, self.plan.bounds.transfer_files)
+
+    def artifacts(self) -> list[str]:
+        """The task's declared artifact paths, only to fetch them together; Harbor still asks for each."""
+        try:
+            declared = tomllib.loads((self.task / "task.toml").read_text()).get("artifacts", [])
+            sources = [item if isinstance(item, str) else item["source"] for item in declared]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return []
+        return [source for source in sources if isinstance(source, str)]
+
+
+@dataclass
+class Service:
+    """One sandbox, from its `go` to its last message."""
+
+    trial: Trial
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    sessions: dict[str, Session] = field(default_factory=dict)
+    _opened: dict[str, str] = field(default_factory=dict)
+    _stopped: set[str] = field(default_factory=set)
+    _graded: bool = False
+    _next: "asyncio.Task[Frame] | None" = None
+    # A cancel may have been on its way while the answer was: one after each answer means nothing.
+    _may_cross: bool = False
+
+    async def serve(self) -> int:
+        """Answer until the sandbox says that Harbor left; returns Harbor's exit code. Raises Violation, Closed."""
+        while True:
+            request = requests.request_of(await self._frame())
+            if isinstance(request, requests.Cancel) and self._may_cross:
+                self._may_cross = False
+                continue
+            if isinstance(request, requests.Left):
+                await self._keep_job()
+                return request.exit_code
+            content = await self._content(request)
+            with content:
+                await self._answer(request, content)
+
+    async def close(self) -> None:
+        """Stop and remove whatever is still open. Never raises."""
+        if self._next is not None:
+            self._next.cancel()
+        for session in self.sessions.values():
+            await session.close()
+        await in_thread(preloading.discard_all)
+        self.writer.close()
+
+    @property
+    def role(self) -> str:
+        """The role whose turn it is."""
+        return "verifier" if "verifier" in self._opened else "agent"
+
+    # -- frames -----------------------------------------------------------------------------------------
+
+    async def _frame(self) -> Frame:
+        if self._next is None:
+            self._next = asyncio.ensure_future(frames.read(self.reader))
+        try:
+            return await asyncio.shield(self._next)
+        finally:
+            if self._next.done():
+                self._next = None
+
+    async def _content(self, request: requests.Request) -> IO[bytes]:
+        """The content that follows a request, on disk before anything is done with it; empty for most."""
+        spool: IO[bytes] = tempfile.TemporaryFile(dir=self.trial.folder)  # noqa: SIM115 - the caller closes it
+        if isinstance(request, requests.Upload):
+            await _spool(frames.read_stream(self.reader, max_bytes=_archive_bytes(self.trial.limits)), spool)
+        return spool
+
+    async def _answer(self, request: requests.Request, content: IO[bytes]) -> None:
+        work = asyncio.ensure_future(self._handle(request, content))
+        try:
+            fields, contents = await self._unless_cancelled(request, work)
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            fields, contents = {"cancelled": True}, []
+        except ProviderError as error:
+            kind = type(error).__name__
+            fields, contents = {"error": {"kind": kind, "code": error.code, "sentence": error.sentence}}, []
+        self.writer.write(frames.message({**fields, "contents": len(contents)}))
+        for chunks in contents:
+            for part in frames.stream(chunks):
+                self.writer.write(part)
+                await self.writer.drain()
+        await self.writer.drain()
+        self._may_cross = True
+
+    async def _unless_cancelled(self, request: requests.Request, work: "asyncio.Task[Answer]") -> "Answer":
+        """The answer; meanwhile a `cancel` stops the work, and anything else is a violation."""
+        try:
+            while not work.done():
+                if self._next is None:
+                    self._next = asyncio.ensure_future(frames.read(self.reader))
+                await asyncio.wait({work, self._next}, return_when=asyncio.FIRST_COMPLETED)
+                if self._next.done() and not work.done():
+                    said, self._next = self._next, None
+                    if not isinstance(requests.request_of(said.result()), requests.Cancel):
+                        raise Violation(
+                            "frame_order", f"another question before the answer to {type(request).__name__}"
+                        )
+                    work.cancel()
+            return work.result()
+        except BaseException:
+            if not work.done():
+                work.cancel()
+                await settled(work)
+            raise
+
+    # -- requests ---------------------------------------------------------------------------------------
+
+    async def _handle(self, request: requests.Request, content: IO[bytes]) -> "Answer":
+        match request:
+            case requests.Start():
+                return await self._start(request)
+            case requests.Exec():
+                return await self._exec(request)
+            case requests.Directories():
+                return {"done": self._directories(request)}, []
+            case requests.Upload():
+                await self._upload(request, content)
+                return {}, []
+            case requests.SkipUpload():
+                self._session(request).skip_upload("agent_logs", request.target)
+                return {}, []
+            case requests.Flush():
+                await self._session(request).flush()
+                return {}, []
+            case requests.Look():
+                return {"root": (await self._session(request).bring(request.path)).root}, []
+            case requests.Download():
+                return await self._download(request)
+            case requests.Stop():
+                await self._stop(request)
+                return {}, []
+        raise Violation("frame_order", f"{type(request).__name__} at this place")
+
+    async def _start(self, request: requests.Start) -> "Answer":
+        role = _role(request.session)
+        if role in self._opened or request.session in self.sessions:
+            raise Violation("session", f"a second {role}")
+        self._opened[role] = request.session
+        try:
+            with translated("start"):
+                await in_thread(lambda: self._open(request, role))
+        except ProviderError as error:
+            record_failure(self.trial.observed, role, "start", error)
+            raise
+        session = self.sessions[request.session]
+        session.make_directories(request.directories, OPEN_DIRECTORY)
+        return {}, []
+
+    def _open(self, request: requests.Start, role: str) -> None:
+        trial, plan = self.trial, self.trial.plan
+        self._check(request, role)
+        who = Who(role, plan.trial, request.session, str(request.trial_uuid))
+        ready = preloading.take(request.session)
+        container = ready or _container(trial, who)
+        # Known before it is created, so that `close` finds it however far this comes.
+        self.sessions[request.session] = Session(
+            container,
+            who,
+            plan,
+            trial.observed,
+            artifacts=trial.artifacts(),
+            beside_agent=lambda: self._prepare_verifier(who),
+            # Most likely no verifier comes any more; after a deadline one does, and starts on its own.
+            after_cancel=preloading.discard_all,
+        )
+        if ready is None:
+            container.start()
+        container.announce()
+
+    def _prepare_verifier(self, agent: Who) -> None:
+        expected = agent.session_id.removesuffix(AGENT_SUFFIX) + VERIFIER_SUFFIX
+        who = Who("verifier", agent.trial, expected, agent.trial_uuid)
+        preloading.prepare(expected, lambda: _container(self.trial, who))
+
+    def _check(self, request: requests.Start, role: str) -> None:
+        """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
+        problems = list(request.refusals)
+        if role not in self.trial.plan.roles:
+            problems.append(f"the session {request.session} has no role in the plan")
+        elif any(not _is_allowed(policy, role, self.trial.plan) for policy in request.policies):
+            problems.append("the network policy is not the one that this role has")
+        if problems:
+            sentence = "This trial asks for something that benchsite does not run."
+            raise StartRefused("start.refused", sentence, "; ".join(problems))
+
+    async def _exec(self, request: requests.Exec) -> "Answer":
+        session, role = self._session(request), _role(request.session)
+        if role == "verifier":
+            script = script_made_executable(request.command)
+            if script is not None and session.make_executable(script):
+                return {"exit_code": 0}, [iter(()), iter(())]
+        purpose = purpose_of(request.command, role)
+        if role == "verifier":
+            self._require_grading(purpose)
+        finished = await session.execute(
+            purpose,
+            Command(("bash", "-c", request.command), user=request.user, workdir=request.cwd,
+                    env=self._environment(request.env, purpose)),
+            request.timeout_s or EXEC_LIMIT_S,
+            request.user,
+        )  # fmt: skip
+        if role == "agent" and finished.exit_code == 0 and is_install(request.command):
+            session.learn_version(request.user)
+        said = [iter((text.encode(),)) for text in (finished.stdout, finished.stderr)]
+        return {"exit_code": finished.exit_code}, said
+
+    def _require_grading(self, purpose: Purpose) -> None:
+        """In the verifier's container runs the reviewed grading, once, and nothing else: it could write a reward."""
+        if purpose is not Purpose.VERIFIER or self._graded:
+            raise Violation("command", f"{purpose.value} in the verifier's container")
+        self._graded = True
+
+    def _environment(self, env: dict[str, str], purpose: Purpose) -> dict[str, str]:
+        if purpose is not Purpose.AGENT:
+            return dict(env)
+        placeholder, token = self.trial.plan.placeholder, self.trial.token
+        return {name: token if value == placeholder else value for name, value in {**env, **AGENT_ENV}.items()}
+
+    def _directories(self, request: requests.Directories) -> bool:
+        session = self._session(request)
+        fresh = session.commands_run == 0
+        if request.emptied:
+            fresh = all(session.is_fresh_below(path) for path in request.paths)
+        if _role(request.session) != "verifier" or not fresh:
+            return False
+        session.make_directories(request.paths, OPEN_DIRECTORY if request.world_writable else PLAIN_DIRECTORY)
+        return True
+
+    async def _upload(self, request: requests.Upload, content: IO[bytes]) -> None:
+        """Send our own copy of what was said; a content that is not that copy is a violation."""
+        session, role = self._session(request), _role(request.session)
+        own = self._own_copy(request, role)
+        said = await in_thread(lambda: self._said(content))
+        with translated("upload"):
+            upload = await in_thread(lambda: _packed(request, own, self.trial.limits))
+        if said != _listed(upload):
+            raise Violation("content", f"other files than the reviewed {request.purpose}")
+        session.queue(upload)
+        if role == "agent" and session.agent_ran:
+            await session.flush()
+
+    def _own_copy(self, request: requests.Upload, role: str) -> Path:
+        match request.purpose, role:
+            case "environment", "agent":
+                return self.trial.task / "environment"
+            case "tests", "verifier":
+                return self.trial.task / "tests"
+            case "artifacts_in", "verifier":
+                kept = self._kept_artifact(request.target)
+                if kept is not None:
+                    return kept
+        raise Violation("content", f"{request.purpose} for {role} at {request.target}")
+
+    def _kept_artifact(self, path: str) -> Path | None:
+        """The copy of an artifact that left the agent's container and may enter the verifier's at the same place."""
+        agent = self.sessions.get(self._opened.get("agent", ""))
+        fetched = agent.fetched(path) if agent is not None else None
+        return fetched.copy.root if fetched is not None and fetched.copy is not None else None
+
+    def _said(self, content: IO[bytes]) -> dict[str, str]:
+        """Path -> SHA-256 of the files in the content, read strictly and thrown away."""
+        scratch = Path(tempfile.mkdtemp(dir=self.trial.folder, prefix="said-"))
+        try:
+            copy = KeptCopy(scratch / "content")
+            content.seek(0)
+            unpacked = unpack(iter(lambda: content.read(_READ), b""), "content", copy, self.trial.limits)
+            if not unpacked.complete or unpacked.refusals:
+                raise Violation("archive", ", ".join(refusal.code for refusal in unpacked.refusals))
+            return {entry.path: entry.sha256 for entry in copy.entries}
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    async def _download(self, request: requests.Download) -> "Answer":
+        fetched = await self._session(request).bring(request.path)
+        fields: dict[str, Any] = {
+            "outcome": fetched.outcome.value,
+            "code": fetched.code,
+            "error": None,
+            "purpose": fetched.purpose,
+        }
+        if fetched.error is not None:
+            error = fetched.error
+            assert isinstance(error, ProviderError)
+            return {"error": {"kind": type(error).__name__, "code": error.code, "sentence": error.sentence}}, []
+        if fetched.copy is None or not fetched.copy.root.exists():
+            return fields, []
+        return fields, [_archive(fetched.copy.root, self.trial.limits)]
+
+    async def _stop(self, request: requests.Stop) -> None:
+        session = self.sessions.get(request.session)
+        if session is not None and request.session not in self._stopped:
+            self._stopped.add(request.session)
+            await session.close()
+
+    def _session(self, request: requests.OfSession) -> Session:
+        session = self.sessions.get(request.session)
+        if session is None or request.session in self._stopped:
+            raise Violation("session", "a session that is not open")
+        return session
+
+    async def _keep_job(self) -> None:
+        """Harbor's job folder, as it says that it left it; read strictly, and kept beside our own record."""
+        with tempfile.TemporaryFile(dir=self.trial.folder) as spool:
+            await _spool(frames.read_stream(self.reader, max_bytes=_archive_bytes(EXPORT)), spool)
+            spool.seek(0)
+            copy = KeptCopy(self.trial.folder / "job")
+            unpacked = await in_thread(lambda: unpack(iter(lambda: spool.read(_READ), b""), "job", copy, EXPORT))
+        if not unpacked.complete or unpacked.refusals:
+            raise Violation("archive", ", ".join(refusal.code for refusal in unpacked.refusals))
+
+
+type Answer = tuple[dict[str, Any], list[Iterator[bytes]]]
+
+
+def go_files(trial: Trial) -> Iterator[bytes]:
+    """What Harbor reads of the run: its config and this trial's own task, as one archive below `run`."""
+    config = tar_writer.of_file("go", trial.folder / "config.json", f"/run/trials/{trial.ordinal}/config.json", EXPORT)
+    task = tar_writer.of_directory("go", trial.task, f"/run/tasks/{trial.plan.task}", EXPORT)
+    return tar_writer.stream([config, task])
+
+
+def _container(trial: Trial, who: Who) -> Container:
+    journal = Journal(trial.plan.journal_directory, process=os.getpid())
+    return Container(journal, who, trial.plan.roles[who.role], trial.observed)
+
+
+def _role(session: str) -> str:
+    role = next((role for suffix, role in ROLES.items() if session.endswith(suffix)), None)
+    if role is None:
+        raise Violation("session", "a session without a role")
+    return role
+
+
+def _is_allowed(policy: requests.Policy, role: str, plan: Plan) -> bool:
+    if role == "verifier":
+        return policy.mode == "no-network"
+    return policy.mode == "allowlist" and policy.hosts == [plan.roles["agent"].gateway_host]
+
+
+def _packed(request: requests.Upload, own: Path, limits: Limits) -> tar_writer.Upload:
+    pack: Callable[..., tar_writer.Upload] = tar_writer.of_directory if own.is_dir() else tar_writer.of_file
+    return pack(request.purpose, own, request.target, limits)
+
+
+def _listed(upload: tar_writer.Upload) -> dict[str, str]:
+    return {source.path: tar_writer.sha256_of(source.host) for source in upload.files}
+
+
+def _archive(root: Path, limits: Limits) -> Iterator[bytes]:
+    pack: Callable[..., tar_writer.Upload] = tar_writer.of_directory if root.is_dir() else tar_writer.of_file
+    upload = pack("download", root, "/content", limits)
+    if root.is_dir():
+        upload.directories.insert(0, ("/content", PLAIN_DIRECTORY))
+    return tar_writer.stream([upload])
+
+
+def _archive_bytes(limits: Limits) -> int:
+    """The longest archive of files within these limits: their bytes, and headers and padding for each."""
+    return limits.bytes + limits.files * 4096 + 64 * 1024
+
+
+async def _spool(chunks: AsyncIterator[bytes], spool: IO[bytes]) -> None:
+    async for chunk in chunks:
+        await asyncio.to_thread(spool.write, chunk)

@@ -1,4 +1,4 @@
-"""Is this site fit for production? What `manage.py check --deploy` says besides Django's own checks (issue 7.4).
+"""System checks of a production site: what `manage.py check --deploy` says besides Django's own.
 
 Each rule looks at the settings alone: no database, queue or engine is asked. An `E` is never right on a site that
 others reach; a `W` may be a decision, and can be silenced in `SILENCED_SYSTEM_CHECKS`.

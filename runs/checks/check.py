@@ -8,7 +8,7 @@ type Level = Literal["block", "accept", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of a preview, a preflight or a connection test (issue 4.4).
+    """One condition of a preview, a preflight or a connection test.
 
     ``level`` says what it means when it does not hold: ``block`` refuses the start, ``accept`` must be accepted by
     name, ``note`` only says so.

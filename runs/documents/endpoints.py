@@ -1,4 +1,4 @@
-"""Is this endpoint record acceptable? What an administrator registers, validated closed (issue 4.3)."""
+"""Endpoint records: what an administrator registers, validated closed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

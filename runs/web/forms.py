@@ -24,7 +24,7 @@ _NOT_OFFERED = "This {word} is no longer available. Choose another one."
 
 class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
     def clean(self, value: Any) -> Any:
-        """What is not there, or not named, is refused with the code that commands and tools give too (issue 7)."""
+        """What is not there, or not named, is refused with the code that commands and tools give too."""
         try:
             return super().clean(value)
         except ValidationError as error:

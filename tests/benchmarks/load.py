@@ -1,4 +1,4 @@
-"""50 people watch a run, operators ask 20 times a second, for 60 s, while runs are executed: the slowest 5% (issue 7).
+"""50 people watch a run, operators ask 20 times a second, for 60 s, while runs are executed: the slowest 5%.
 
 A production-like site is made for it: granian as its unit starts it, PostgreSQL, a queue with a password, a worker with
 the real engine and the real Harbor. Clients and site share this machine's processors.

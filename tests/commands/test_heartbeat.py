@@ -1,4 +1,4 @@
-"""Long work shows that it goes on: with its last step and its age, and stdout keeps the results alone (issue 7)."""
+"""Long work shows that it goes on: with its last step and its age, and stdout keeps the results alone."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Whatever terminal, pipe or locale there is, a command says the same and breaks off nothing (issue 7.1)."""
+"""Whatever terminal, pipe or locale there is, a command says the same and breaks off nothing."""
 
 import io
 import json

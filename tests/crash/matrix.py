@@ -1,4 +1,4 @@
-"""The crash matrix: something is killed at an instant, everything is started again, and the run is judged (issue 3)."""
+"""The crash matrix: something is killed at an instant, everything is started again, and the run is judged."""
 
 import os
 import signal

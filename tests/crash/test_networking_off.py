@@ -1,4 +1,4 @@
-"""With every asset there and networking off, everything works: prepare, preview and a whole run (issue 4).
+"""With every asset there and networking off, everything works: prepare, preview and a whole run.
 
 The rig's site and engine live in a network namespace with a loopback, the engine's bridges, and no way out.
 """

@@ -1,4 +1,4 @@
-"""Two worker hosts with engines of their own share one database, one queue and one evidence storage (issue 7.5)."""
+"""Two worker hosts with engines of their own share one database, one queue and one evidence storage."""
 
 import json
 import os

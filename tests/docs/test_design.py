@@ -49,6 +49,12 @@ def test_citations_are_found_and_a_wrong_one_would_be() -> None:
     assert cited("as design 11.3 says") - sections() == {"11.3"}
 
 
+def test_nothing_cites_what_no_reader_can_open() -> None:
+    """Issue trackers and conversations are not in the repository."""
+    citing = re.compile(r"\(issue \d|\bissue \d+(\.\d+)?[):;]")
+    assert [str(path.relative_to(ROOT)) for path in tracked() if citing.search(path.read_text("utf-8", "replace"))] == []
+
+
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:benchsite|runs|evidence)/[a-z_/]*(?:\.py)?)`", DESIGN))))
 def test_every_room_and_file_that_the_design_names_is_there(path: str) -> None:
     assert (ROOT / path).exists()

@@ -1,4 +1,4 @@
-"""`manage.py profile` and `manage.py bundle`: thin, with exit codes and `--json` (issue 4)."""
+"""`manage.py profile` and `manage.py bundle`: thin, with exit codes and `--json`."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Endpoint records: where a run's model may live, and where its credential may stand (issue 4.3)."""
+"""Endpoint records: where a run's model may live, and where its credential may stand."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Every invalid document of the corpus gives exactly its own code and path (issue 4, "it is done when")."""
+"""Every invalid document of the corpus gives exactly its own code and path."""
 
 from collections.abc import Callable
 from typing import Any

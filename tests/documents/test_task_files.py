@@ -1,4 +1,4 @@
-"""Task folders: what a bundle must never hold is refused by name (issue 4, item 2)."""
+"""Task folders: what a bundle must never hold is refused by name."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A worker tests real connections: through a gateway of its own, and nothing of it stays (issue 4.3, 6.6)."""
+"""A worker tests real connections: through a gateway of its own, and nothing of it stays."""
 
 import secrets
 import socket

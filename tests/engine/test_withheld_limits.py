@@ -1,4 +1,4 @@
-"""A worker whose engine lacks a limit fails its preflight with the mechanism named (issue 4's "simulate each")."""
+"""A worker whose engine lacks a limit fails its preflight with the mechanism named."""
 
 import os
 from contextlib import closing

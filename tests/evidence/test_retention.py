@@ -1,4 +1,4 @@
-"""What expires, what is kept whatever its age, and what stays to be seen of what was removed (issue 7.5)."""
+"""What expires, what is kept whatever its age, and what stays to be seen of what was removed."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Each dangerous setting has a check that fires for it alone, and a good site has none (issue 7.4)."""
+"""Each dangerous setting has a check that fires for it alone, and a good site has none."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""With a real engine: what is ours goes for certain, and nothing else is ever touched (issue 3)."""
+"""With a real engine: what is ours goes for certain, and nothing else is ever touched."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The wheel holds the whole product, and nothing needs the checkout (issue 7.4)."""
+"""The wheel holds the whole product, and nothing needs the checkout."""
 
 import json
 import os

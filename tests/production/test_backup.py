@@ -1,4 +1,4 @@
-"""A backup is worth what its restore gives back: the same rows, the same bytes, the same results (issue 7.5)."""
+"""A backup is worth what its restore gives back: the same rows, the same bytes, the same results."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A site started as the documents say: DEBUG off, PostgreSQL, a queue with a password, granian (issue 7.5)."""
+"""A site started as the documents say: DEBUG off, PostgreSQL, a queue with a password, granian."""
 
 import json
 import re

@@ -2,7 +2,7 @@
 
 For each task: the reference solution passes, doing nothing fails, each plausible wrong answer fails, every
 forgery over a wrong answer fails, hostile artifacts give exit 0 and reward 0, and the same artifacts give the
-same bytes twice (issue 4.2). How a script is carried out and a folder graded is the `Grader`'s business.
+same bytes twice. How a script is carried out and a folder graded is the `Grader`'s business.
 """
 
 import tempfile

@@ -56,6 +56,11 @@ class Trial:
         return self.run_directory / "trials" / str(self.ordinal)
 
     @property
+    def work(self) -> Path:
+        """What a cleanup may delete."""
+        return self.run_directory / "work"
+
+    @property
     def task(self) -> Path:
         return self.run_directory / "tasks" / self.plan.task
 
@@ -330,7 +335,8 @@ class Service:
 
     def _said(self, content: IO[bytes]) -> dict[str, str]:
         """Path -> SHA-256 of the files in the content, read strictly and thrown away."""
-        scratch = Path(tempfile.mkdtemp(dir=self.trial.folder, prefix="said-"))
+        self.trial.work.mkdir(mode=0o700, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=self.trial.work, prefix="said-"))
         try:
             copy = KeptCopy(scratch / "content")
             content.seek(0)

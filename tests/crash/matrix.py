@@ -24,6 +24,7 @@ class Victim(StrEnum):
     """What is killed with SIGKILL."""
 
     HARNESS = "harness"
+    ATTENDANT = "attendant"
     HORSE = "work-horse"
     WORKER = "worker"
     ALL = "all three"
@@ -42,7 +43,7 @@ class Cell:
     @property
     def exists(self) -> bool:
         """After the harness has ended there is none to kill."""
-        return self.victim is not Victim.HARNESS or self.point.harness
+        return self.victim not in (Victim.HARNESS, Victim.ATTENDANT) or self.point.harness
 
     @property
     def clean(self) -> bool:
@@ -84,17 +85,20 @@ def carry_out(rig: Rig, cell: Cell) -> Cell:
     return cell
 
 
-def _victims(rig: Rig, cell: Cell, run: str) -> tuple[int, int | None]:
-    """The work-horse, and the group of the harness: looked for before its decoys are there."""
-    harness = rig.harness(run)
-    assert (harness is not None) == cell.point.harness, f"the harness at this point: {harness}"
-    return rig.horse(run), harness
+def _victims(rig: Rig, cell: Cell, run: str) -> tuple[int, int | None, int | None]:
+    """The work-horse, and the groups of sandbox and attendant: looked for before their decoys are there."""
+    harness, attendant = rig.sandbox(run), rig.attendant(run)
+    assert (harness is not None) == cell.point.harness, f"the sandbox at this point: {harness}"
+    assert (attendant is not None) == cell.point.harness, f"the attendant at this point: {attendant}"
+    return rig.horse(run), harness, attendant
 
 
-def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None) -> None:
+def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None, attendant: int | None) -> None:
     match cell.victim:
         case Victim.HARNESS if harness is not None:
             os.killpg(harness, signal.SIGKILL)
+        case Victim.ATTENDANT if attendant is not None:
+            os.killpg(attendant, signal.SIGKILL)
         case Victim.HORSE:
             os.kill(horse, signal.SIGKILL)
         case Victim.WORKER:
@@ -103,8 +107,10 @@ def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None) -> None:
             # The worker first: it would conclude the run at once.
             rig.worker.kill()
             os.kill(horse, signal.SIGKILL)
-            if harness is not None:
-                os.killpg(harness, signal.SIGKILL)
+            for group in (attendant, harness):
+                if group is not None:
+                    with suppress(ProcessLookupError):  # the one may have gone with the other
+                        os.killpg(group, signal.SIGKILL)
         case Victim.DAEMON:
             rig.engine.kill()
 

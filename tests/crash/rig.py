@@ -107,10 +107,18 @@ class Rig:
         """The process that executes the run."""
         return int(self.site.value("select lease_pid from runs_run where id = ?", run))
 
-    def harness(self, run: str) -> int | None:
-        """The process group of the run's harness, whether it has recorded itself yet or not; None when it ended."""
+    def sandbox(self, run: str) -> int | None:
+        """The process group of the sandbox that Harbor runs in; None when it ended."""
+        return self._group(run, b"bwrap")
+
+    def attendant(self, run: str) -> int | None:
+        """The process group of the trial's attendant, whether it has recorded itself yet or not; None when it ended."""
+        return self._group(run, b"/runs/attendant")
+
+    def _group(self, run: str, named: bytes) -> int | None:
         owner = self.journal(run).read().owner
-        return next((pid for pid in _processes_of(run, owner) if os.getpgid(pid) == pid), None)
+        leaders = (pid for pid in _processes_of(run, owner) if os.getpgid(pid) == pid)
+        return next((pid for pid in leaders if named in Path(f"/proc/{pid}/cmdline").read_bytes()), None)
 
     def left_behind(self, run: str, strangers: Sentinels) -> list[str]:
         """Owned containers, networks and processes of a run that still exist."""

@@ -52,7 +52,9 @@ def test_citations_are_found_and_a_wrong_one_would_be() -> None:
 def test_nothing_cites_what_no_reader_can_open() -> None:
     """Issue trackers and conversations are not in the repository."""
     citing = re.compile(r"\(issue \d|\bissue \d+(\.\d+)?[):;]")
-    assert [str(path.relative_to(ROOT)) for path in tracked() if citing.search(path.read_text("utf-8", "replace"))] == []
+    assert [
+        str(path.relative_to(ROOT)) for path in tracked() if citing.search(path.read_text("utf-8", "replace"))
+    ] == []
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:benchsite|runs|evidence)/[a-z_/]*(?:\.py)?)`", DESIGN))))

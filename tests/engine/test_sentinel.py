@@ -77,6 +77,7 @@ def test_no_store_of_the_site_holds_it_while_the_run_lives_or_after(gate: Gate, 
 def test_no_process_shows_it_in_arguments_or_environment(gate: Gate, cancelled: CancelledRun) -> None:
     seen = named(cancelled.live.processes)
     assert any(b"runs.harness.launch" in one for one in seen.values())
+    assert any(b"/runs/attendant" in one for one in seen.values())
     assert any(b"mini-swe-agent" in one for one in seen.values())
     assert holders(seen, gate.key) == []
 

@@ -14,6 +14,7 @@ from runs.attendant.observed import Observed
 from runs.attendant.plan import RolePlan
 from runs.containers import (
     ContainerRequest,
+    Deadline,
     OwnedContainer,
     connect,
     create_owned,
@@ -105,7 +106,7 @@ class Container:
 
     def announce(self) -> None:
         """Record what the engine really gave. Raises EngineFailed when it is another image."""
-        with engine_call("inspect container"):
+        with engine_call("inspect container", Deadline()):
             seen = self._api.inspect_container(self.id)
         if seen["Image"] != self._plan.image_id:
             raise EngineFailed(
@@ -211,7 +212,7 @@ class Container:
             self._api.stop(self.id, timeout=STOP_GRACE_S)
 
     def _record_state(self) -> None:
-        with engine_call("inspect container"):
+        with engine_call("inspect container", Deadline()):
             state = self._api.inspect_container(self.id)["State"]
         self._observed.write(
             "state",

@@ -88,7 +88,7 @@ def connect_owned(api: Engine, journal: Journal, owned: OwnedContainer, network:
 
 def address_in(api: Engine, container_id: str, network_id: str) -> str:
     """The IPv4 address of a running container in a network; EngineError `engine_absent` when it has none."""
-    with engine_call("inspect container"):
+    with engine_call("inspect container", Deadline()):
         seen = api.inspect_container(container_id)
     for leg in (seen.get("NetworkSettings", {}).get("Networks") or {}).values():
         if leg.get("NetworkID") == network_id and leg.get("IPAddress"):

@@ -99,7 +99,7 @@ def test_without_an_engine_a_claimed_run_ends_with_the_remedy(world: GateSite) -
         "preflight", "worker_runtime", "engine_unreachable",
     )  # fmt: skip
     assert document["trials"][0]["class"] == "worker_runtime"
-    assert "The container engine cannot be reached. Check that it runs on this worker." in log
+    assert "The container engine cannot be reached at /nonexistent/docker.sock: DOCKER_HOST names it." in log
     nothing_started(world, document)
 
 

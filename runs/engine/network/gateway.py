@@ -284,7 +284,7 @@ def _connect_host(api: docker.APIClient, plan: GatewayPlan, networks: RunNetwork
     host = urlsplit(plan.base_url).hostname or ""
     if plan.route != "host-gateway" or not (_is_loopback(host) or host == "host.docker.internal"):
         return None
-    with engine_call("inspect network"):
+    with engine_call("inspect network", Deadline()):
         seen = api.inspect_network(networks.egress.id)
     for pool in seen.get("IPAM", {}).get("Config") or []:
         if pool.get("Gateway"):

@@ -210,7 +210,6 @@ def test_everything_that_people_write_is_bound_by_the_manifest(folder):
         samples.put("description", value="Other."),
         samples.put("tasks", value=["file-tree", "config-merge", "ledger-totals"]),
         samples.put("agent", "version", value="2.4.7"),
-        samples.put("verifier", "reward_file", value="reward.txt"),
         samples.put("ceilings", "verifier", "pids", value=65),
         samples.put("ceilings", "gateway", "nofile", value=513),
         samples.put("ceilings", "overhead_s", value=181),

@@ -37,7 +37,7 @@ class LoadedBundle:
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """In the order in which they run."""
+        """In the order in which they are listed."""
         return tuple(task.name for task in self.manifest.tasks)
 
     def task(self, name: str) -> ManifestTask:
@@ -107,6 +107,12 @@ def verify_task(folder: Path, task: ManifestTask) -> list[Problem]:
     problems = _file_differences(listed, {file.path: file for file in found.files})
     if not problems and found.checksum != task.checksum:
         problems = [Problem("", "bundle.checksum_differs", "the task's checksum is not the manifest's")]
+    for field, said, read in (
+        ("title", task.title, found.title),
+        ("artifacts", task.artifacts, [*found.config.artifacts]),
+    ):
+        if not problems and said != read:
+            problems = [Problem(f"task.toml:{field}", "bundle.entry_differs", "the manifest says something else")]
     return [problem.below(f"tasks/{task.name}/") for problem in problems]
 
 

@@ -28,12 +28,12 @@ class VerifierPolicy(Closed):
     environment_mode: Literal["separate"]
     network: Literal["no-network"]
     workdir: Literal["/tests"]
-    reward_file: Literal["reward.json", "reward.txt"]
+    reward_file: Literal["reward.json"]
     reward_key: Literal["reward"]
 
 
 class BundleSource(Closed):
-    """`bundle.json`. `tasks` is the order in which they run."""
+    """`bundle.json`. `tasks` is the order in which they are listed; a profile says in which they run."""
 
     schema_: Annotated[Literal["benchsite.bundle-source/v1"], Field(alias="schema")]
     name: Identifier

@@ -15,6 +15,7 @@ from evidence.trial.classify import Classification
 from evidence.trial.facts import TrialFacts
 from runs.engine.ending.judge import Judged
 from runs.models import Cleanup, Run
+from runs.outcomes.codes import CODES
 from runs.services import lifecycle
 from runs.services.lifecycle import Failure, TrialEnd
 
@@ -33,7 +34,12 @@ class RegisterJudge:
         facts = read_run(folder, spec_sha256=run.spec_sha256)
         judgement = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN, quarantined=quarantined(run))
         for trial, result in zip(facts.trials, judgement.trials, strict=True):
-            lifecycle.record_trial(run.key, trial.trial, trial_end(trial, result))
+            if facts.spec is not None:
+                lifecycle.record_trial(run.key, trial.trial, trial_end(trial, result))
+        if facts.spec is None:
+            # The folder's trials may be fewer or others than the run's; of none anything is believed.
+            code = CODES["integrity.spec_unreadable"]
+            lifecycle.close_trials(run.key, bucket=code.bucket, failure_class=code.klass.value, failure_code=code.name)
         run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
         publish(run, facts, judgement, secrets=secrets)
         return Judged(

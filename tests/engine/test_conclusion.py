@@ -404,3 +404,23 @@ def test_a_run_whose_folder_is_gone_says_what_to_look_for(ending: Ending, tmp_pa
     assert (ended.verdict, ended.cleanup) == (Verdict.ERROR, Cleanup.FAILED)
     assert set(ended.trials.values_list("failure_code", flat=True)) == {"worker_runtime.interrupted"}
     assert f"label benchsite.run={run.key}" in ended.log_lines.get().text
+
+
+@pytest.mark.parametrize("folders", [(), (1,), (1, 2, 3), (1, 7)])
+@pytest.mark.parametrize("spec", [b"", b"{}", b'{"schema":"benchsite.run-spec/v1"}'])
+def test_a_run_whose_spec_was_damaged_ends_with_every_trial_an_error(
+    ending: Ending, tmp_path: Path, spec: bytes, folders: tuple[int, ...]
+) -> None:
+    run = active(passing_run(), tmp_path)
+    folder = RunFolder.of(settings.DATA, run.key)
+    (folder.path / "spec.json").write_bytes(spec)
+    for number in range(1, 8):
+        place = folder.path / "trials" / str(number)
+        if number in folders:
+            place.mkdir(exist_ok=True)
+        elif place.exists():
+            shutil.rmtree(place)
+    conclude(run.key)
+    ended = again(run)
+    assert (ended.verdict, ended.count_error) == (Verdict.ERROR, ended.count_requested)
+    assert {trial.failure_code for trial in ended.trials.all()} == {"integrity.spec_unreadable"}

@@ -27,7 +27,7 @@ from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import FactsDamaged, RunFolder, now
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
-from runs.models import Cleanup, LogLine, Run, RunState, Stage
+from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalError
 from runs.services import lifecycle, runlog
@@ -218,9 +218,11 @@ def _finish(run: Run, judged: Judged, cleanup: Cleanup, *, interrupted: bool) ->
 def _state(judged: Judged, *, interrupted: bool) -> RunState:
     if judged.verdict is Verdict.CANCELLED:
         return RunState.CANCELLED
+    state = RunState.FAILED if judged.failure else RunState.FINISHED
     if interrupted or judged.interrupted:
-        return RunState.INTERRUPTED
-    return RunState.FAILED if judged.failure else RunState.FINISHED
+        state = RunState.INTERRUPTED
+    # What went wrong after every trial was graded cut nothing short: such a run is finished, also with a missed floor.
+    return state if judged.verdict in LEGAL_ENDINGS[state] else RunState.FINISHED
 
 
 def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, interrupted: bool) -> None:

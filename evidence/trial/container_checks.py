@@ -7,6 +7,7 @@ from typing import Any
 from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
 from evidence.reading.proofs import Proof, at, equal
 from runs.documents.run_spec import RunSpec
+from runs.images.recipes import MARK_SESSIONS
 from runs.ownership.document import Intent, JournalDocument, Role
 
 # How Harbor ends the names of its two environments (harness-facts).
@@ -28,19 +29,27 @@ def container_checks(
 
 
 def run_container_checks(document: dict[str, Any], journal: JournalDocument | None, spec: RunSpec) -> list[Proof]:
-    """The containers that serve the whole run: its gateway, and the probes, which use the verifier's image."""
+    """The containers that serve the whole run: its gateway, and the probes. They use the verifier's image, but for
+    those that look for an image's mark, which use that image.
+    """
     if journal is None:
         return []
     checks = [
         _image(f"journal.{intent.role.value}.image", image, intent.image_id, spec)
         for intent in _intents(journal)
-        if (image := {Role.GATEWAY: "gateway", Role.PROBE: "verifier"}.get(intent.role))
+        if (image := _image_of(intent))
     ]
     recorded = at(document, "gateway", "container_id")
     if recorded is not None:
         known = recorded in _ids(journal, Role.GATEWAY, None)
         checks.append(Proof("run.gateway", "integrity.run_identity", known, "another gateway than the journaled one"))
     return checks
+
+
+def _image_of(intent: Intent) -> str | None:
+    if intent.role is Role.PROBE:
+        return MARK_SESSIONS.get(intent.session_id or "", "verifier")
+    return "gateway" if intent.role is Role.GATEWAY else None
 
 
 def internal_network(journal: JournalDocument | None) -> str | None:

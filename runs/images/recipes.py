@@ -14,6 +14,8 @@ FOLDER = Path(__file__).resolve().parent
 BASE = "base"
 # The file in every image that says which recipe it was built from.
 MARK_PATH = "/usr/local/lib/benchsite/mark"
+# The journal's session of the probe that looks for an image's mark -> that image. Other probes have the verifier's.
+MARK_SESSIONS: dict[str, ImageRole] = {f"image-mark-{role}": role for role in ROLES}
 
 
 class RecipeError(Exception):

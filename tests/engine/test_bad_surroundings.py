@@ -3,6 +3,7 @@
 Unknown profiles, endpoints, tasks and workers: tests/runs/test_commands.py.
 """
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -46,24 +47,34 @@ def nothing_started(world: GateSite, document: dict[str, Any]) -> None:
     assert not (world.run_folder(document["run"]) / "work").exists()
 
 
+STORE = """
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
+from runs.services.bundle_files import store_files
+record = (ENVIRONMENT_SMOKE / "certification.json").read_bytes()
+store_files(ENVIRONMENT_SMOKE, read_bundle(ENVIRONMENT_SMOKE), record)
+"""
+
+
 def one_sentence(done: Done) -> str:
     (line,) = done.err.strip().splitlines()
     return line
 
 
 def test_rs04_a_task_file_changed_by_one_byte_ends_the_run_before_anything_starts(world: GateSite) -> None:
-    folder = world.data / "bundle"
-    shutil.copytree(ENVIRONMENT_SMOKE, folder)
-    changed = folder / "tasks" / TASK / "environment" / "ledger.csv"
-    content = changed.read_bytes()
-    changed.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    """Of a bundle whose files lie in the storage; those of the packaged one are the product's own."""
+    world.done("shell", "-v0", "-c", STORE)
+    changed = ENVIRONMENT_SMOKE / "tasks" / TASK / "environment" / "ledger.csv"
+    digest = hashlib.sha256(changed.read_bytes()).hexdigest()
+    (blob,) = (path for path in (world.data / "evidence").rglob(digest))
+    content = blob.read_bytes()
+    blob.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     for trigger in world.values("select name from sqlite_master where type = 'trigger'"):
         world.change(f'drop trigger "{trigger}"')
-    world.change("update runs_taskbundle set location = ?", str(folder))
+    world.change("update runs_taskbundle set packaged = ''")
     document, log = carried_out(world)
-    assert document["failure"] == {"stage": "preflight", "class": "integrity", "code": "bundle.files_changed"}
+    assert document["failure"] == {"stage": "preflight", "class": "integrity", "code": "bundle.stored_changed"}
     assert document["trials"][0]["class"] == "integrity"
-    assert f"The files of task {TASK} are not the reviewed ones. Restore them, or review them anew." in log
+    assert "is not the one of its manifest. Find out who writes to the storage" in log
     nothing_started(world, document)
 
 

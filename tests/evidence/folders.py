@@ -437,7 +437,7 @@ def _journal(trials: list[TrialCase]) -> dict[str, Any]:
             "kind": "network" if role == "network" else "container",
             "role": role,
             "trial": None,
-            "session_id": None,
+            "session_id": session,
             "trial_uuid": None,
             "image_id": image,
             "resource_id": resource,
@@ -447,12 +447,15 @@ def _journal(trials: list[TrialCase]) -> dict[str, Any]:
             "detail": None,
             "attempts": 1,
         }
-        for index, (role, image, resource) in enumerate(
+        for index, (role, image, resource, session) in enumerate(
             (
-                ("network", None, NETWORK),
-                ("network", None, "d" * 64),
-                ("gateway", "sha256:" + "c" * 64, GATEWAY),
-                ("probe", VERIFIER_IMAGE, "2" * 64),
+                ("network", None, NETWORK, None),
+                ("network", None, "d" * 64, None),
+                ("gateway", "sha256:" + "c" * 64, GATEWAY, None),
+                ("probe", VERIFIER_IMAGE, "2" * 64, None),
+                ("probe", AGENT_IMAGE, "3" * 64, "image-mark-agent"),
+                ("probe", VERIFIER_IMAGE, "4" * 64, "image-mark-verifier"),
+                ("probe", "sha256:" + "c" * 64, "5" * 64, "image-mark-gateway"),
             )
         )
     ]

@@ -103,6 +103,16 @@ def journaled(role: str, **changes: Any) -> Change:
     return lambda run: next(each for each in run.journal["resources"] if each["role"] == role).update(changes)
 
 
+def probe(session: str | None, image: str) -> Change:
+    """The first probe, as one of that session from the image of that role, or from one that nobody knows."""
+
+    def change(run: RunCase) -> None:
+        found = next(each for each in run.journal["resources"] if each["role"] == "probe")
+        found.update(session_id=session, image_id=run.spec["images"].get(image, "sha256:" + "0" * 64))
+
+    return change
+
+
 def twice(role: str) -> Change:
     return lambda run: run.trial.events.append(dict(run.trial.event("opened", role=role)))
 
@@ -188,6 +198,10 @@ ALTERED: dict[str, tuple[Change, str]] = {
     # What serves the whole run
     "another gateway image": (journaled("gateway", image_id="sha256:" + "0" * 64), IMAGE),
     "another probe image": (journaled("probe", image_id="sha256:" + "0" * 64), IMAGE),
+    "another image of a mark's probe": (probe("image-mark-gateway", "none"), IMAGE),
+    "the verifier's image for the agent's mark": (probe("image-mark-agent", "verifier"), IMAGE),
+    "the agent's image for a probe of no mark": (probe(None, "agent"), IMAGE),
+    "the agent's image for a probe of an unknown mark": (probe("image-mark-x", "agent"), IMAGE),
     "another gateway": (put("run", "gateway", "container_id", value="0" * 64), "integrity.run_identity"),
     "another process": (other_process, IDENTITY),
     "the process of another trial": (process_of_another_trial, IDENTITY),

@@ -11,11 +11,12 @@ from runs.checks.check import Check
 from runs.containers import ContainerRequest, EngineError, connect, create_owned, engine_call, remove_owned, start_owned
 from runs.engine.assets import AssetError, ImageLock, LockedImage
 from runs.engine.host.maintenance import maintenance
-from runs.images.recipes import MARK_PATH, mark_of
+from runs.images.recipes import MARK_PATH, MARK_SESSIONS, mark_of
 from runs.ownership import Journal, Role
 
 MIB = 1024 * 1024
 _COMMAND = ("/bin/sh", "-c", f"cat {MARK_PATH} || echo none; exec sleep 60")
+_SESSIONS = {role: session for session, role in MARK_SESSIONS.items()}
 _SAID_BOUND_S = 20.0
 _POLL_S = 0.02
 _OWN_ROOT = "Give the engine's process a root that is a mount point of its own, restart it, and run: manage.py prepare"
@@ -29,7 +30,8 @@ def mark_checks(api: docker.APIClient, journal: Journal, lock: ImageLock) -> Ite
     with ExitStack() as containers:
         started = []
         for image in lock.images:
-            owned = create_owned(api, journal, {}, _request(image))
+            # The session says in the run's record which image this probe must have had.
+            owned = create_owned(api, journal, {"session_id": _SESSIONS[image.role]}, _request(image))
             containers.callback(remove_owned, api, journal, owned.intent.nonce)
             try:
                 start_owned(api, journal, owned)

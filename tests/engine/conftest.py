@@ -17,6 +17,7 @@ from tests.engine.plays import Stage, record
 from tests.engine.site import GateSite, copied_site, prepared_site, serving, wait_until
 
 HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
+OUTPUTS = "gate-outputs"
 # The agent shows all that it can find of its own secrets, so that what it can see is on record.
 TELL = Step("I look for keys.", "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '")
 
@@ -69,7 +70,7 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     stage = Stage({})
     with serving(stage, key) as base_url:
         stage.plays = _plays(base_url)
-        for alias in (HANG, HOSTILE, FAILING, KILLED, LOST):
+        for alias in (HANG, HOSTILE, FAILING, KILLED, LOST, OUTPUTS):
             prepared.register(record(alias, base_url, str(key_file)))
         with prepared.worker() as worker:
             yield Gate(prepared, stage, key, base_url, worker)
@@ -85,6 +86,11 @@ def _plays(base_url: str) -> dict[str, Any]:
             ledger.name: hostility.exhausting(places),
             merge.name: hostility.asking(HOSTILE),
             tree.name: Mode.POSITIVE,
+        },
+        OUTPUTS: {
+            ledger.name: hostility.leaving(Mode.POSITIVE, ledger, hostility.SPOIL),
+            merge.name: hostility.leaving(Mode.NEGATIVE, merge, hostility.LINK),
+            tree.name: hostility.leaving(Mode.POSITIVE, tree, hostility.LINK),
         },
         KILLED: {merge.name: Mode.HANG},
         LOST: {ledger.name: Mode.POSITIVE, merge.name: Mode.HANG},
@@ -139,6 +145,11 @@ class EndedRun:
 @pytest.fixture(scope="session")
 def hostile(gate: Gate) -> EndedRun:
     return _ended(gate, HOSTILE)
+
+
+@pytest.fixture(scope="session")
+def outputs(gate: Gate) -> EndedRun:
+    return _ended(gate, OUTPUTS)
 
 
 @pytest.fixture(scope="session")

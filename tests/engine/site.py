@@ -80,7 +80,7 @@ class GateSite:
             _stop(process)
 
     def stop_queue(self) -> None:
-        self.done("shell", "-v0", "-c", "from benchsite import embedded_redis; embedded_redis.stop()")
+        self.done("shell", "-v0", "-c", "from benchsite.lib import embedded_redis; embedded_redis.stop()")
 
     def value(self, query: str, *values: object) -> Any:
         """The first column of the first row of a query on the site's own database, or None."""

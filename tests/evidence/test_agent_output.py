@@ -3,6 +3,7 @@
 Each case is played on a synthetic run and on a real one, whose verifier gave reward 1.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from evidence.trial.agent_output import REASONS
 from evidence.trial.classify import Classification, classify_trial
 from evidence.trial.document import trial_document
 from evidence.trial.facts import TrialFacts
-from runs.models import Trial
+from runs.models import Run, Trial
 from runs.outcomes.buckets import Bucket
-from tests.evidence.folders import RunCase, at, load_run, passing_run
+from runs.outcomes.codes import BADGES
+from runs.web.presenting.trial_page import trial_page
+from tests.evidence.folders import AGENT_IMAGE, VERIFIER_IMAGE, RunCase, at, load_run, passing_run
 from tests.pages.factories import make_run, site
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
@@ -170,7 +173,7 @@ def test_an_output_of_links_alone_beside_another_that_was_graded_decides_nothing
 def test_an_upload_is_never_partial(make: Make, tmp_path: Path) -> None:
     run = make()
     run.trial.event("transfer", purpose="environment")["outcome"] = "partial"
-    assert judged(run, tmp_path)[1].bucket is Bucket.ERROR
+    assert judged(run, tmp_path)[1].code == "worker_runtime.transfer_failed"
 
 
 @MAKE
@@ -204,3 +207,24 @@ def test_the_row_of_such_a_trial_can_be_stored(code: str, tmp_path: Path) -> Non
     )
     row.refresh_from_db()
     assert (row.bucket, row.reward, row.failure_code, row.evaluated) == ("failed", 0, "failed.output_refused", True)
+
+
+def test_the_page_counts_what_was_passed_over_by_its_kind(tmp_path: Path) -> None:
+    run = passing_run(1)
+    output(run).update(outcome="partial", code="transfer.link", refused={"transfer.link": 1200, "transfer.name": 1})
+    facts, result = judged(run, tmp_path)
+    text = json.dumps(trial_document(facts, result))
+    trial = Trial(ordinal=1, bucket="passed", badges=list(result.badges), result=text)
+    (note,) = trial_page(trial, Run(spec="{}")).badges
+    assert note == f"{BADGES['output_passed_over']} link 1,200, name 1."
+
+
+def test_a_probe_may_look_from_inside_each_confirmed_image_and_no_other(tmp_path: Path) -> None:
+    """Before a run starts, each of its images is looked at from inside, by probes in the run's journal."""
+    for place, image in enumerate((AGENT_IMAGE, VERIFIER_IMAGE, "sha256:" + "9" * 64)):
+        run = passing_run(1)
+        for resource in run.journal["resources"]:
+            if resource["role"] == "probe":
+                resource["image_id"] = image
+        passed = judged(run, tmp_path / str(place))[1].code == "passed.reward_1"
+        assert passed is (image in (AGENT_IMAGE, VERIFIER_IMAGE))

@@ -1,4 +1,4 @@
-"""How is a confirmed run carried out? Its stages in their order (design 3); whatever happens, the end follows.
+"""The stages of a confirmed run in their order; whatever happens, the end follows.
 
 The database row is claimed first, the owned directory exists before anything else does, and every failure is
 written down as a fact of the run before the conclusion judges it.
@@ -40,8 +40,8 @@ from runs.engine.network.gateway import (
 )
 from runs.engine.preflight.run_preflight import PreflightFailed, copy_tasks, preflight
 from runs.engine.trials.harbor_config import LimitsDoNotFit, write_trial_files
-from runs.engine.trials.narration import Narrator
 from runs.engine.trials.processes import LaunchFailed
+from runs.engine.trials.run_log import RunLog
 from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
@@ -96,7 +96,7 @@ class Execution:
     folder: RunFolder = field(init=False)
     journal: Journal = field(init=False)
     spec: RunSpec = field(init=False)
-    narrator: Narrator = field(init=False)
+    run_log: RunLog = field(init=False)
     secrets: Secrets = field(default_factory=Secrets)
     gateway: RunGateway | None = None
     waiting: dict[int, TrialProcess] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Execution:
 
     def carry_out(self) -> None:
         self.folder = RunFolder.of(settings.DATA, self.run.key)
-        self.narrator = Narrator(self.run.key)
+        self.run_log = RunLog(self.run.key)
         try:
             self._stages()
         except RunStopped as stopped:
@@ -174,7 +174,7 @@ class Execution:
             raise StageFailed(Stage.PREFLIGHT, "integrity", "integrity.spec_mismatch", sentence, str(error)) from error
 
     def _prepare_trials(self, assets: Assets) -> None:
-        self.narrator.say("Copying the reviewed tasks and checking every byte")
+        self.run_log.say("Copying the reviewed tasks and checking every byte")
         copy_tasks(self.run.bundle, self.spec, self.folder)
         self._assets = assets
 
@@ -243,7 +243,7 @@ class Execution:
             raise StageFailed(Stage.PROBE, found.failure_class, refusal.code, refusal.sentence)
         for check in found.checks:
             if not check.passed:
-                self.narrator.say(check.sentence)
+                self.run_log.say(check.sentence)
 
     def _trial(self, ordinal: int, task: str) -> None:
         self._enter(Stage.TRIAL, f"Trial {ordinal}: {task}", trial=ordinal)
@@ -267,12 +267,12 @@ class Execution:
         process.record(reason)
         lifecycle.trial_over(self.run.key, ordinal)
         self._show_owned()
-        self.narrator.trial_ended(ordinal, reason)
+        self.run_log.trial_ended(ordinal, reason)
         if reason.cancelled or reason.deadline == "run":
             raise RunStopped(reason)
 
     def _on_event(self, ordinal: int, event: dict[str, Any]) -> None:
-        stage = self.narrator.observed(ordinal, event)
+        stage = self.run_log.observed(ordinal, event)
         if stage is not None:
             lifecycle.start_trial(self.run.key, ordinal, stage=stage)
             self._show_owned()
@@ -310,7 +310,7 @@ class Execution:
         if reason is not None:
             raise RunStopped(reason)
         lifecycle.enter_stage(self.run.key, stage, trial=trial)
-        self.narrator.say(words)
+        self.run_log.say(words)
 
     def _cancelled(self) -> bool:
         return lifecycle.cancel_requested_at(self.run.key) is not None
@@ -337,14 +337,14 @@ class Execution:
 
     def _note_stop(self, reason: Reason) -> None:
         if reason.deadline == "run":
-            self.narrator.say("The run's limit is reached; nothing further starts")
+            self.run_log.say("The run's limit is reached; nothing further starts")
             self.folder.update_facts(deadline="run")
         else:
-            self.narrator.say("A cancellation was asked for; nothing further starts")
+            self.run_log.say("A cancellation was asked for; nothing further starts")
 
     def _note_failure(self, failure: StageFailed) -> None:
         self.secrets.failure = failure.document
-        self.narrator.say(failure.sentence)
+        self.run_log.say(failure.sentence)
         if self.folder.facts.exists():
             # A full disk may be the very failure; the end is told of it all the same.
             with suppress(OSError, FactsDamaged):

@@ -1,4 +1,4 @@
-"""How is a launched process kept in hand, and stopped for certain? (design 3.6, 3.10, 4)
+"""Launching of processes, and stopping of their groups for certain.
 
 A process group is stopped member by member through pid file descriptors: each descriptor is opened first and
 the process behind it verified after, so that no signal can reach a process that took over a pid.

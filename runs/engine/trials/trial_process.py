@@ -1,4 +1,4 @@
-"""How is one trial carried out? One Harbor process, started, watched and stopped (design 3.6 and 3.9).
+"""The process of one trial: launched ahead, watched, stopped and recorded.
 
 The process is launched ahead of its turn, so that Harbor's own start-up overlaps with the work before it; it
 records its identity and then waits. It becomes Harbor only when it is told its token, and only while the fence is open.

@@ -1,4 +1,4 @@
-"""What does a person read while a run lives? Bounded log lines made from what the provider observed."""
+"""The lines that people read while a run lives, made from what the provider observed."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from runs.engine.trials.trial_process import Reason
 from runs.services import runlog
 
 
-class Narrator:
+class RunLog:
     """Writes the run's log in words of our own; text from inside a container never enters it."""
 
     def __init__(self, run_id: str) -> None:

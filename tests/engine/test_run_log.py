@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.trials.narration import Narrator
+from runs.engine.trials.run_log import RunLog
 from runs.engine.trials.trial_process import Reason
 from runs.services import runlog
 
@@ -48,7 +48,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_each_thing_that_the_provider_saw_is_one_line(log: list[str], event: dict[str, Any], words: str) -> None:
-    Narrator("r").observed(2, event)
+    RunLog("r").observed(2, event)
     assert log == [words]
 
 
@@ -63,12 +63,12 @@ def test_each_thing_that_the_provider_saw_is_one_line(log: list[str], event: dic
     ],
 )
 def test_what_is_no_news_is_not_logged(log: list[str], event: dict[str, Any]) -> None:
-    Narrator("r").observed(1, event)
+    RunLog("r").observed(1, event)
     assert log == []
 
 
 def test_names_that_an_agent_chose_do_not_enter_the_log(log: list[str]) -> None:
-    Narrator("r").observed(
+    RunLog("r").observed(
         1,
         {"event": "transfer", "outcome": "refused", "purpose": "artifact", "code": "transfer.link",
          "path": AGENTS_WORDS, "refusals": [{"path": AGENTS_WORDS}], "detail": AGENTS_WORDS},
@@ -77,11 +77,11 @@ def test_names_that_an_agent_chose_do_not_enter_the_log(log: list[str]) -> None:
 
 
 def test_a_trials_stage_is_told_once_for_each_change(log: list[str]) -> None:
-    narrator = Narrator("r")
+    run_log = RunLog("r")
     version = {"event": "agent_version", "version": "2.4.6"}
     events = [OPENED, OPENED, version, {"event": "exec", "purpose": "agent"}, {**OPENED, "role": "verifier"}]
-    assert [narrator.observed(1, event) for event in events] == ["setup", None, "agent", None, "verifier"]
-    assert narrator.observed(2, OPENED) == "setup"
+    assert [run_log.observed(1, event) for event in events] == ["setup", None, "agent", None, "verifier"]
+    assert run_log.observed(2, OPENED) == "setup"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_trials_stage_is_told_once_for_each_change(log: list[str]) -> None:
     ],
 )
 def test_why_a_trial_ended_is_said(log: list[str], reason: Reason, words: str) -> None:
-    Narrator("r").trial_ended(1, reason)
+    RunLog("r").trial_ended(1, reason)
     assert log == [words]
 
 
@@ -109,4 +109,4 @@ KINDS = st.sampled_from(["opened", "agent_version", "exec", "transfer", "failure
 def test_no_event_makes_it_fail(event: dict[str, Any], kind: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runlog, "append_log", lambda *_: None)
-        Narrator("r").observed(1, {**event, "event": kind})
+        RunLog("r").observed(1, {**event, "event": kind})

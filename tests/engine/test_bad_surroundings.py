@@ -70,7 +70,7 @@ def test_rs04_a_task_file_changed_by_one_byte_ends_the_run_before_anything_start
     blob.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     for trigger in world.values("select name from sqlite_master where type = 'trigger'"):
         world.change(f'drop trigger "{trigger}"')
-    world.change("update runs_taskbundle set packaged = ''")
+    world.change("update runs_taskbundle set packaged = '', stored_at = current_timestamp")
     document, log = carried_out(world)
     assert document["failure"] == {"stage": "preflight", "class": "integrity", "code": "bundle.stored_changed"}
     assert document["trials"][0]["class"] == "integrity"

@@ -1,6 +1,5 @@
 """Comparisons of evidence with what was expected; all are reported, not only the first that failed."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +25,6 @@ def same_number(name: str, code: str, expected: object, found: object) -> Proof:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found))
     ok = numbers and expected == found
     return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
-
-
-def one_of(name: str, code: str, allowed: Iterable[object], found: object) -> Proof:
-    ok = any(type(value) is type(found) and value == found for value in allowed)
-    return Proof(name, code, ok, "" if ok else f"found {short(found)}")
 
 
 def short(value: object, limit: int = 80) -> str:

@@ -5,7 +5,7 @@ opened, and by the journal.
 from typing import Any
 
 from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
-from evidence.reading.proofs import Proof, at, equal, one_of
+from evidence.reading.proofs import Proof, at, equal
 from runs.documents.run_spec import RunSpec
 from runs.images.recipes import MARK_SESSIONS
 from runs.ownership.document import Intent, JournalDocument, Role
@@ -13,7 +13,6 @@ from runs.ownership.document import Intent, JournalDocument, Role
 # How Harbor ends the names of its two environments (harness-facts).
 SESSION_ENDS = {AGENT: "__env", VERIFIER: "__verifier__trial"}
 CPU_SLACK = 1e-6  # the engine counts CPUs in whole billionths
-_IMAGE = "integrity.image_mismatch"
 _NETWORK = "integrity.network_mismatch"
 _IDENTITY = "integrity.trial_identity"
 
@@ -30,26 +29,15 @@ def container_checks(
 
 
 def run_container_checks(document: dict[str, Any], journal: JournalDocument | None, spec: RunSpec) -> list[Proof]:
-<<<<<<< HEAD
     """The containers that serve the whole run: its gateway, and the probes. They use the verifier's image, but for
     those that look for an image's mark, which use that image.
     """
-=======
-    """The containers that serve the whole run: its gateway, and the probes, which look from inside each image."""
->>>>>>> bb164e2 (Let a probe be made of each confirmed image, and prove refused outputs in a real run)
     if journal is None:
         return []
-    confirmed = [spec.images.of(role) for role in ("agent", "verifier", "gateway")]
     checks = [
-        one_of("journal.probe.image", _IMAGE, confirmed, intent.image_id)
-        if intent.role is Role.PROBE
-        else _image("journal.gateway.image", "gateway", intent.image_id, spec)
+        _image(f"journal.{intent.role.value}.image", image, intent.image_id, spec)
         for intent in _intents(journal)
-<<<<<<< HEAD
         if (image := _image_of(intent))
-=======
-        if intent.role in (Role.GATEWAY, Role.PROBE)
->>>>>>> bb164e2 (Let a probe be made of each confirmed image, and prove refused outputs in a real run)
     ]
     recorded = at(document, "gateway", "container_id")
     if recorded is not None:
@@ -107,7 +95,7 @@ def _same_limit(name: str, expected: object, found: object) -> bool:
 
 
 def _image(name: str, image: str, found: str | None, spec: RunSpec) -> Proof:
-    return equal(name, _IMAGE, spec.images.of(image), found)
+    return equal(name, "integrity.image_mismatch", spec.images.of(image), found)
 
 
 def _journaled_images(journal: JournalDocument | None, spec: RunSpec, trial: int) -> list[Proof]:

@@ -158,10 +158,11 @@ class Attendant:
 
     def _terminate(self, writer: asyncio.StreamWriter) -> None:
         """Ask Harbor to end, and kill a sandbox that does not; one that was never told to go has nothing to save."""
-        loop = asyncio.get_running_loop()
         if self.service is None:
             self.process.kill()
-            return
+            self.process.wait()
+            os._exit(Exit.NO_GO)
+        loop = asyncio.get_running_loop()
         with suppress(Exception):
             writer.write(frames.message({"say": "terminate"}))
         loop.call_later(GRACE_S, self.process.kill)

@@ -104,7 +104,9 @@ def _another_user() -> list[str]:
     """Only root can become somebody else; another worker's sandbox keeps its user, which the preview asks to accept."""
     if os.geteuid() != 0:
         return []
-    return ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs", "--"]
+    # Bubblewrap dies with its parent too, but only from when it runs.
+    dying = ["--pdeathsig", "KILL"]
+    return ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs", *dying, "--"]
 
 
 def interpreter_of(harness: Path) -> Path:

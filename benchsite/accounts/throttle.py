@@ -1,6 +1,6 @@
-"""May this person try another password? Failures are counted per name and address, and per address; of IPv6 the
-network of 64 bits counts as one address, since its owner can take a new one for each try.
+"""The bound on failed sign-ins, which are counted per name and address, and per address.
 
+Of IPv6 the network of 64 bits counts as one address, since its owner can take a new one for each try.
 The counts live in the queue's Redis, so that all web processes share them; when it cannot be reached they
 live in this process, because a site without its queue must still let people in.
 """

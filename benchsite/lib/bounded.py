@@ -1,4 +1,4 @@
-"""How long may a question to another system take? At most its bound, whatever that system does.
+"""Questions to other systems that take at most their bound, whatever that system does.
 
 A driver's own timeouts do not cover name look-ups, hanging disks and half-open connections. So each question is asked
 in a thread of its own, of which there is never more than one per question; an answer serves everybody for a moment.

@@ -1,4 +1,4 @@
-"""How is a document held against a closed model? Every problem at once, with our codes and paths."""
+"""Closed models of documents: validation that reports every problem at once, with our codes and paths."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any

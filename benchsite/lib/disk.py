@@ -1,4 +1,4 @@
-"""Is a full or read-only disk the cause of this failure? Then it is no defect, and has a code and a remedy."""
+"""Failures caused by a full or read-only disk: such a failure is no defect, and has a code and a remedy."""
 
 import errno
 import shutil

@@ -1,4 +1,4 @@
-"""Where does the queue live when no ``REDIS_URL`` is set? In a small Valkey server of our own.
+"""The embedded Valkey server, where the queue lives when no ``REDIS_URL`` is set.
 
 It listens on a Unix socket in the data folder only, keeps nothing on disk, and is started by whoever
 needs the queue first. The database is the truth about runs, so losing it loses nothing but a wake-up.

@@ -1,4 +1,4 @@
-"""How is the process configured? Typed readers of environment variables that fail loudly.
+"""Typed readers of the environment variables that configure the process; they fail loudly.
 
 Every name may instead be given as ``NAME_FILE``, the path of a file that holds the value, so that
 secrets need not stand in the environment. Giving both is refused.

@@ -1,4 +1,4 @@
-"""What is really at this place of an evidence folder?
+"""Safe reading of an evidence folder: what is really at a place, with bounded reads and listings.
 
 Everything below a folder that a run owned is hostile: links, FIFOs, devices, hard links, sparse files, huge
 trees. Nothing here follows a link, blocks, or reads more than it was told to; each trouble has a named state.

@@ -1,4 +1,4 @@
-"""What stands in a line of the process's log? Time, level, who spoke, which request, run and job; never a secret.
+"""The process's log: lines with time, level, logger, request, run and job, and never a secret.
 
 One formatter for the site, the commands and the worker: JSON lines in production, readable lines on a terminal. Known
 secrets are taken out of the finished line, in every form that `benchsite.lib.redaction` knows.

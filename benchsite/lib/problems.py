@@ -1,4 +1,4 @@
-"""What is wrong with a document? Problems with a stable code, a path and a person's sentence."""
+"""Problems of a document: each has a stable code, a path and a person's sentence."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

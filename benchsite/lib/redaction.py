@@ -1,4 +1,4 @@
-"""Is a known secret in these bytes, and what are they without it? Exact values only, in the forms they take.
+"""Finding known secrets in bytes and taking them out: exact values only, in the forms they take.
 
 Each value is looked for as it is, JSON-escaped (also twice: agents keep JSON inside JSON), URL-encoded and in base64
 at any alignment; a value of several lines also line by line, since logs cut lines apart. Nothing is guessed from

@@ -1,4 +1,4 @@
-"""What is one check? A condition, whether it holds, a stable code, what was seen, and who can do what. Pure."""
+"""One check: a condition, whether it holds, a stable code, what was seen, and who can do what. Pure."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

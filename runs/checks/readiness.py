@@ -1,4 +1,4 @@
-"""Is a model endpoint ready for a run? One question on the run's own path, and what its answer proves. Pure.
+"""Readiness of a model endpoint: one question on the run's own path, and what its answer proves. Pure.
 
 The gateway answers `GET /v1/models` itself, which proves nothing of the endpoint (gateway.md), so the question is one
 minimal chat completion. Its token is that of a trial which no run has, so that its ledger line is nobody's proof.

@@ -1,4 +1,4 @@
-"""What does a worker's capability report amount to? One judgement, for previews and for its own preflight. Pure.
+"""Checks of a worker's capability report: one judgement, for previews and for its own preflight. Pure.
 
 The web never asks an engine: a preview judges the last report, and the worker judges a new one when it claims the run.
 """

@@ -1,4 +1,4 @@
-"""What may a trial use at most? The ceilings of a bundle: part of its manifest and of every spec."""
+"""The ceilings of a bundle: what a trial may use at most. Part of the bundle's manifest and of every spec."""
 
 from collections.abc import Iterator
 from typing import Annotated

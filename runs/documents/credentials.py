@@ -1,4 +1,4 @@
-"""Does a document hold a credential in plain text? Found by shape and by key, never quoted (SE01, SE02, SE04)."""
+"""Plain-text credentials in a document: found by shape and by key, never quoted (SE01, SE02, SE04)."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""May this be an endpoint's base URL on this route? No sentence here quotes the URL: it may hold a secret (SE04)."""
+"""Rules for an endpoint's base URL on its route. No sentence here quotes the URL: it may hold a secret (SE04)."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""What did the gateway write down, and is it whole? Verifies the ledger's chain and counts it per trial.
+"""Reading the gateway's ledger: verifies its chain and counts its requests per trial.
 
 Pure. The format is the gateway's (gateway.md): canonical JSON lines, each with the SHA-256 of the line
 before, ended by a closing line. A gap, a broken chain or a missing end is an integrity error (design 5).

@@ -1,4 +1,4 @@
-"""Which names may a task and its files have? The same everywhere a name becomes a file, an id or a URL.
+"""Rules for the names of tasks and their files: the same everywhere a name becomes a file, an id or a URL.
 
 A task's name: 1 to 64 of lower-case ASCII letters, digits and hyphens, beginning and ending with a letter or
 digit. So case never tells two tasks apart, and `..`, names with a slash, non-ASCII and 200 characters are

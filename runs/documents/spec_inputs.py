@@ -1,4 +1,4 @@
-"""What must be known of a worker and an endpoint before a spec can be resolved? Plain values, from any source."""
+"""What must be known of a worker and an endpoint to resolve a spec: plain values, from any source."""
 
 import re
 from collections.abc import Iterator, Mapping

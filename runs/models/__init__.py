@@ -1,4 +1,4 @@
-"""Which rows does benchsite keep about runs? One module per concern; import the names from here."""
+"""The rows that benchsite keeps about runs. One module per concern; import the names from here."""
 
 from runs.models.audit import AuditEntry, AuditKind
 from runs.models.documents import BundleStatus, Endpoint, Profile, TaskBundle

@@ -1,4 +1,4 @@
-"""Who did what? Entries are only ever added, and survive the user and the thing that they name."""
+"""The audit log: who did what. Entries are only ever added, and survive the user and the thing that they name."""
 
 from typing import Any
 

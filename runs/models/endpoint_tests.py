@@ -1,4 +1,4 @@
-"""Was an endpoint ready when a worker last asked it?"""
+"""Connection tests: whether an endpoint was ready when a worker last asked it."""
 
 import uuid
 from datetime import timedelta

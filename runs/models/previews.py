@@ -1,4 +1,4 @@
-"""What was shown to a person before anything started?"""
+"""Previews: what was shown to a person before anything started."""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""What does a run own, what did it say, when did it do what? Mirrors for pages; the journal is the truth."""
+"""The resources, log lines and stage times of a run. Mirrors for pages; the journal is the truth."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""What is a run? One confirmed spec being executed; this row is the truth about it."""
+"""The run: one confirmed spec being executed; this row is the truth about it."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Which states, stages, verdicts and buckets are there, and which go together?"""
+"""States, stages and cleanup states of a run, and which states and verdicts go together."""
 
 from django.db.models import TextChoices
 

@@ -1,4 +1,4 @@
-"""What happened to each task of a run?"""
+"""Trials: what happened to each task of a run."""
 
 from django.db import models
 from django.db.models import F, Q

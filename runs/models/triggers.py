@@ -1,4 +1,4 @@
-"""What can never change, even by raw SQL? Triggers that hold what the code promises.
+"""Database triggers that hold what the code promises: what can never change, even by raw SQL.
 
 They are installed again after every ``migrate``: SQLite loses the triggers of a table that a migration
 rebuilds. Deletion is guarded by triggers in PostgreSQL only, because SQLite's flush is ``DELETE FROM``, and

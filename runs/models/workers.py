@@ -1,4 +1,4 @@
-"""Which worker hosts are there, what can they enforce, and what have they prepared?"""
+"""Worker hosts: what each can enforce, and what it has prepared."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What would a dishonest agent write? Commands that forge every result their container lets them write.
+"""Commands of a dishonest agent: they forge every result that their container lets them write.
 
 Each line may fail and the rest still runs. Played by the scripted endpoint's `forge` mode only.
 """

@@ -1,4 +1,4 @@
-"""What does the scripted endpoint say next? A script per task and mode, chosen by the prompt alone. Pure.
+"""The scripted endpoint's scripts: one per task and mode; the prompt alone tells the task. Pure.
 
 The solving and the plausibly wrong command are the bundle's own certification scripts, so that they cannot
 drift from the tasks. Commands run in the agent's container under `sh`.

@@ -1,4 +1,4 @@
-"""How does the scripted endpoint answer? A small threaded HTTP server; every answer says that it is scripted.
+"""The scripted endpoint: a small threaded HTTP server; every answer says that it is scripted.
 
 The mode is chosen by the model alias, so one server serves a whole smoke. It asks for a key like a real one.
 """

@@ -1,1 +1,1 @@
-"""How does Django write a time by itself, as in the admin? As everywhere else on the site."""
+"""Formats of the times that Django writes by itself, as in the admin: the same as everywhere else on the site."""

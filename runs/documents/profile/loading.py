@@ -1,4 +1,4 @@
-"""Which profile is this? Dispatch on the schema's version; neither version's validator knows the other."""
+"""Loading a profile by its schema's version; neither version's validator knows the other."""
 
 from dataclasses import dataclass
 

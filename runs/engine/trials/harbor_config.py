@@ -1,4 +1,4 @@
-"""What is Harbor told to do for one trial, and the provider with it? Every control is set (design 3.6).
+"""Harbor's config and the provider's plan of one trial, with every control set (design 3.6).
 
 Pure but for `write_trial_files`. Established against Harbor 0.22.0; whether Harbor took it over is told by
 `harbor_applied`.

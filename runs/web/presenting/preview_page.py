@@ -1,4 +1,4 @@
-"""What exactly would run, what was checked, and what must a person accept? The preview page. Pure over rows."""
+"""The preview page: what would run, what was checked, and what a person must accept. Pure over rows."""
 
 import json
 from collections.abc import Sequence

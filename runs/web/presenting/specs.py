@@ -1,4 +1,4 @@
-"""What does a spec say, for people? Reads the canonical JSON of a run or preview. Pure."""
+"""What a spec says, for people: read from the canonical JSON of a run or preview. Pure."""
 
 import json
 from dataclasses import dataclass

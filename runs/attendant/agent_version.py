@@ -1,4 +1,4 @@
-"""Which agent stands in the container? Asked of the installed package itself, before the agent runs."""
+"""The version of the agent in a container, asked of the installed package itself before the agent runs."""
 
 import re
 

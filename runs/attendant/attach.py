@@ -1,4 +1,4 @@
-"""How do bytes get into and out of one exec? A bounded, interruptible connection to the engine's socket.
+"""The bytes into and out of one exec: a bounded, interruptible connection to the engine's socket.
 
 The engine's Python client hands out a socket behind a buffer that may already have swallowed the first
 frames, and its reads cannot be interrupted; so this speaks the one upgraded request itself.

@@ -1,4 +1,4 @@
-"""What is this command for? Tells Harbor's and the adapter's commands apart by their fixed beginnings.
+"""The purposes of Harbor's and the adapter's commands, told apart by their fixed beginnings.
 
 Established against Harbor 0.22.0. The agent's command ends in text of the task, so only beginnings count.
 """

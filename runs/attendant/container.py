@@ -1,4 +1,4 @@
-"""What does one owned container do, from its intent to its removal? Every call is blocking and bounded."""
+"""One owned container from its intent to its removal; every call is blocking and bounded."""
 
 import logging
 import time

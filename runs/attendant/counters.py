@@ -1,4 +1,4 @@
-"""Which limits did a container hit, and how full are its writable paths? Read inside it, by its own Python."""
+"""The limits that a container hit and the space that it used, read inside it by its own Python."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How does one command run in a container, and how did it end? Bounded output, own limit, true exit code."""
+"""One command in a container: bounded output, a limit of its own, its true exit code."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What did the provider see? Writes `observed.jsonl`: one canonical JSON object a line, bounded, flushed.
+"""The attendant's record, `observed.jsonl`: one canonical JSON object a line, bounded, flushed.
 
 Common fields: `seq` from 0, `at` (UTC with Z), `mono` (seconds of the host's monotonic clock), `event`,
 `role`.

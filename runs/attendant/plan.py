@@ -1,4 +1,4 @@
-"""What may the provider do in this trial? Reads the plan that the engine wrote (`environment.json`)."""
+"""The plan of one trial, as the engine wrote it into `environment.json`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which containers stand ready before Harbor asks for them? The verifier's, while the agent still works.
+"""Containers that stand ready before Harbor asks for them: the verifier's, while the agent still works.
 
 It is owned, limited and without network like any other, and nothing runs in it until Harbor asks. If Harbor
 never does, it is removed at the end of the process, or by the run's cleanup.

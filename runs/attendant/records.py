@@ -1,4 +1,4 @@
-"""How does an event of `observed.jsonl` look? The fields of commands and transfers, as the contract has them."""
+"""The fields of commands and transfers in `observed.jsonl`."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What happens to one container of a trial while Harbor's event loop goes on? Order, limits and the record.
+"""One open container of a trial: the order of what is done with it, its limits and its record.
 
 Uploads wait in an outbox and go in one stream before the next command. Before anything leaves an agent's
 container every other process in it is killed; then all that Harbor will ask for leaves at once.

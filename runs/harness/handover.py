@@ -1,4 +1,4 @@
-"""What may Harbor read on the host? Bounded files that cannot make it raise; the originals stay in `kept/`.
+"""The files that Harbor may read of a download: bounded, and such that they cannot make it raise.
 
 Harbor's adapter calls methods on the entries of the agent-writable native trajectory, and Harbor itself
 parses the reward file and reads every text file of the trial whole when it scrubs.

@@ -1,4 +1,4 @@
-"""How does a provider refuse without raising too early? It remembers, and `start` says it (harness facts).
+"""A Harbor environment that remembers what is asked wrongly, and lets `start` say it.
 
 An exception in a provider's constructor, in its validation or in that of a network policy would end Harbor's
 whole job, so each of Harbor's checks is run and what it says is kept.

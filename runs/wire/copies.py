@@ -1,4 +1,4 @@
-"""Where do the provider's own copies lie? Byte-exact files below `kept/`, before Harbor touches anything."""
+"""Byte-exact copies of what an archive holds, written below a folder that did not exist before."""
 
 import hashlib
 import os

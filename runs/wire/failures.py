@@ -1,4 +1,4 @@
-"""What can go wrong in the provider? Its own exception types, and nothing else ever leaves it (design 3.7).
+"""The exceptions that leave the provider, on either side of the socket pair (design 3.7).
 
 None of them is a TimeoutError: Harbor would call that an agent timeout, whatever really happened.
 """

@@ -1,4 +1,4 @@
-"""What is sent into a container? Tar streams of plain host files, hashed on the way, never of links."""
+"""Tar streams of plain files, hashed on the way, never of links."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""How does a blocking call run beside Harbor's event loop? In a thread that is never left behind."""
+"""Blocking calls beside an event loop, in threads that are never left behind."""
 
 import asyncio
 from collections.abc import Callable

@@ -165,9 +165,9 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else
 # What this host is called as a worker; a spec is bound to the worker that was previewed.
 WORKER_NAME = environ.host_name("BENCHSITE_WORKER", "local")
 WORKER_HOST = environ.text("BENCHSITE_HOST", socket.gethostname())
-# Days after a run's end; 0 keeps private evidence for ever. Only `manage.py expire` removes anything.
 # Who judges a run that ended: the engine asks it by this name, since evidence builds upon the engine.
 RUN_JUDGE = "evidence.register.judging.RegisterJudge"
+# Days after a run's end; 0 keeps private evidence for ever. Only `manage.py expire` removes anything.
 RETENTION_DAYS = environ.integer("BENCHSITE_RETENTION_DAYS", 0, minimum=0, maximum=36_500)
 SELF_REVIEW = environ.flag("BENCHSITE_SELF_REVIEW", False)  # may a reviewer approve their own revision?
 DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, maximum=120)

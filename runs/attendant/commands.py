@@ -4,6 +4,7 @@ Established against Harbor 0.22.0. The agent's command ends in text of the task,
 """
 
 import re
+import shlex
 from enum import StrEnum
 
 
@@ -22,6 +23,17 @@ _FIND_TOOL = (
     r'else export PATH="\$HOME/\.local/bin:\$PATH"; fi; '
 )
 _AGENT = re.compile(_PRELUDE + _FIND_TOOL + r"mini-swe-agent --yolo --model=")
+_CONFIG_FILE = re.compile(
+    _PRELUDE
+    + r"mkdir -p /tmp/mswea-config\ncat > '/tmp/mswea-config/(?:custom\.yaml|registry\.json)' "
+    + r"<< '(?P<mark>MSWEA_(?:CONFIG|REGISTRY)_EOF_[0-9a-f]{8})'\n(?P<body>.*\n)(?P=mark)\n",
+    re.DOTALL,
+)
+_BEFORE_AGENT = re.compile(_PRELUDE + _FIND_TOOL)
+_AFTER_AGENT = re.compile(
+    r"--output=/logs/agent/[A-Za-z0-9._-]+ (?:-c (?:[A-Za-z0-9._/=:-]+|'[A-Za-z0-9._/=: -]+') )*"
+    r"--exit-immediately 2>&1 </dev/null \| tee /logs/agent/mini-swe-agent\.txt"
+)
 _VERSION = re.compile(_PRELUDE + _FIND_TOOL + r"uv tool list ")
 _CONFIG = re.compile(_PRELUDE + r"mkdir -p /tmp/mswea-config\n")
 _SETUP = re.compile(
@@ -29,7 +41,9 @@ _SETUP = re.compile(
     + r"(?:set -euo pipefail; if ! command -v uv |command -v \w+ >/dev/null|\[ -d /installed-agent \] "
     + r"|for manager in apt-get |apt-get update |mkdir -p |rm -rf |chmod )"
 )
-_VERIFIER = re.compile(r"\(/tests/[^\s()]+\) > /logs/verifier/test-stdout\.txt 2>&1\Z")
+# The one command of a verifier's container, as Harbor writes it. It is compared whole: what a pattern lets through,
+# a shell may read otherwise.
+GRADING = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1"
 _CHMOD = re.compile(r"chmod \+x (/tests/[A-Za-z0-9._/-]+)\Z")
 
 
@@ -48,6 +62,19 @@ def purpose_of(command: str, role: str) -> Purpose:
     return Purpose.OTHER
 
 
+def is_agent_config(command: str) -> bool:
+    """Whether this writes the adapter's own config: one heredoc, and nothing behind its end."""
+    found = _CONFIG_FILE.fullmatch(command)
+    return found is not None and f"\n{found['mark']}\n" not in f"{found['body']}"
+
+
+def agent_command(command: str, model: str, instruction: str) -> bool:
+    """Whether this is the adapter's command for exactly this model and instruction, with nothing beside it."""
+    told = f"mini-swe-agent --yolo --model={model} --task={shlex.quote(instruction)} "
+    before, found, after = command.partition(told)
+    return bool(found) and _BEFORE_AGENT.fullmatch(before) is not None and _AFTER_AGENT.fullmatch(after) is not None
+
+
 def is_install(command: str) -> bool:
     """Whether this is the adapter's installation step, after which the agent's version is final."""
     return "uv tool install mini-swe-agent" in command and _SETUP.match(command) is not None
@@ -60,6 +87,6 @@ def script_made_executable(command: str) -> str | None:
 
 
 def _verifier_purpose(command: str) -> Purpose:
-    if _VERIFIER.match(command):
+    if command == GRADING:
         return Purpose.VERIFIER
     return Purpose.SETUP if _SETUP.match(command) else Purpose.OTHER

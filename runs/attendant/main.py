@@ -147,10 +147,15 @@ class Attendant:
                 await writer.drain()
             return await self.service.serve()
         except Violation as violation:
+            if violation.code == "sandbox.frame_cut":  # killed while it spoke, which is no crime
+                return Exit.SANDBOX_LOST
             print(f"The sandbox broke the protocol: {violation.code} {violation.detail}", file=sys.stderr)
             record_failure(trial.observed, self.service.role, "sandbox", violation)
             return Exit.VIOLATION
         except (Closed, ConnectionError):
+            return Exit.SANDBOX_LOST
+        except OSError as error:
+            record_failure(trial.observed, self.service.role, "transfer", error)
             return Exit.SANDBOX_LOST
         finally:
             await self._end_sandbox()

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct
 from runs.wire.frames import MESSAGE, Frame, Violation
 
 type Word = Annotated[str, Meta(max_length=256)]
-type PathText = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
+# In its normal form: no part is empty, `.` or `..`, so that it leads nowhere but down.
+_PART = r"/(?!\.{1,2}(?:/|\Z))[^/\x00]+"
+type PathText = Annotated[str, Meta(max_length=1024, pattern=rf"\A(?:{_PART})+\Z")]
 type PathList = Annotated[list[PathText], Meta(max_length=64)]
 type CommandText = Annotated[str, Meta(max_length=2 * 1024 * 1024)]
 type Variables = Annotated[dict[Word, Annotated[str, Meta(max_length=128 * 1024)]], Meta(max_length=256)]

@@ -18,7 +18,7 @@ from typing import IO
 
 UID = 64023
 ADDRESS_SPACE_BYTES = 2 * 1024**3
-PRIVATE_BYTES = 256 * 1024**2
+PRIVATE_BYTES = 512 * 1024**2
 FILE_BYTES = 128 * 1024**2
 OPEN_FILES = 256
 TASKS = 128
@@ -36,6 +36,7 @@ exec "$@"
 _AF_UNIX = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _CLONE_THREAD = 0x00010000
+_PR_SET_PDEATHSIG = 1
 # One process with threads: its address space is then all its memory, and nothing outlives it.
 _NO_PROCESSES = ("fork", "vfork")
 _DENIED = (
@@ -155,6 +156,8 @@ def system_call_filter() -> Iterator[IO[bytes]]:
     # Its flags stand in memory, where no filter looks; the C library then takes `clone`.
     rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     rules.add_rule(seccomp.ERRNO(errno.EAFNOSUPPORT), "socket", seccomp.Arg(0, seccomp.NE, _AF_UNIX))
+    # The sandbox's own init is of the same user, and could be made to forget with whom it dies.
+    rules.add_rule(refused, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, _PR_SET_PDEATHSIG))
     for request in (_TIOCSTI, _TIOCLINUX):
         rules.add_rule(refused, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, request))
     with TemporaryFile() as file:

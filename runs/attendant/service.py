@@ -7,6 +7,7 @@ passed on. Whatever does not fit ends the trial with a `Violation`.
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -15,19 +16,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from benchsite.lib.strict_json import load_object
 from runs.attendant import preloading, requests
-from runs.attendant.commands import Purpose, is_install, purpose_of, script_made_executable
+from runs.attendant.commands import (
+    GRADING,
+    Purpose,
+    agent_command,
+    is_agent_config,
+    is_install,
+    purpose_of,
+    script_made_executable,
+)
 from runs.attendant.container import Container, Who, record_failure
+from runs.attendant.downloads import AGENT_LOGS, VERIFIER_LOGS, DownloadState
 from runs.attendant.execs import Command
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
-from runs.attendant.session import Session
+from runs.attendant.session import CONVENTION_ARTIFACTS, Session
 from runs.ownership import Journal
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
 from runs.wire.failures import ProviderError, StartRefused, translated
 from runs.wire.frames import Frame, Violation
-from runs.wire.tar_reader import Limits, unpack
+from runs.wire.tar_reader import TOO_MUCH, Limits, unpack
 from runs.wire.threads import in_thread, settled
 
 OPEN_DIRECTORY, PLAIN_DIRECTORY = 0o777, tar_writer.DIRECTORY_MODE
@@ -38,6 +49,10 @@ ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
 AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 # The folder of Harbor's job, as it leaves the sandbox at its end.
 EXPORT = Limits(256 * 1024 * 1024, 4096)
+# A trial asks some forty times.
+MAX_REQUESTS = 5_000
+# What may stand in the environment of the adapter's commands: names that no shell and no loader acts on.
+AGENT_VARIABLES = re.compile(r"(?:OPENAI|MSWEA|LITELLM)_[A-Z_]{1,60}|DEBIAN_FRONTEND")
 _READ = 256 * 1024
 
 
@@ -69,13 +84,25 @@ class Trial:
         return Limits(self.plan.bounds.transfer_bytes, self.plan.bounds.transfer_files)
 
     def artifacts(self) -> list[str]:
-        """The task's declared artifact paths, only to fetch them together; Harbor still asks for each."""
-        try:
-            declared = tomllib.loads((self.task / "task.toml").read_text()).get("artifacts", [])
-            sources = [item if isinstance(item, str) else item["source"] for item in declared]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return []
-        return [source for source in sources if isinstance(source, str)]
+        """The task's declared artifact paths, without a slash at their end."""
+        declared = self._toml().get("artifacts", [])
+        sources = [item.get("source") if isinstance(item, dict) else item for item in declared]
+        return [source.rstrip("/") for source in sources if isinstance(source, str)]
+
+    def grading_workdir(self) -> str | None:
+        workdir = self._toml().get("verifier", {}).get("environment", {}).get("workdir")
+        return workdir if isinstance(workdir, str) else None
+
+    def instruction(self) -> str:
+        return (self.task / "instruction.md").read_text(encoding="utf-8")
+
+    def model(self) -> str:
+        """The model as Harbor's own config of this trial names it."""
+        agent = load_object((self.folder / "config.json").read_bytes())["agents"]
+        return str(agent[0]["model_name"]) if isinstance(agent, list) and isinstance(agent[0], dict) else ""
+
+    def _toml(self) -> dict[str, Any]:
+        return tomllib.loads((self.task / "task.toml").read_text(encoding="utf-8"))
 
 
 @dataclass
@@ -89,6 +116,9 @@ class Service:
     _opened: dict[str, str] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
     _graded: bool = False
+    _fetched: bool = False
+    _sent: set[str] = field(default_factory=set)
+    _asked: int = 0
     _next: "asyncio.Task[Frame] | None" = None
     # A cancel may have been on its way while the answer was: one after each answer means nothing.
     _may_cross: bool = False
@@ -100,6 +130,9 @@ class Service:
             if isinstance(request, requests.Cancel) and self._may_cross:
                 self._may_cross = False
                 continue
+            self._asked += 1
+            if self._asked > MAX_REQUESTS:
+                raise Violation("requests", f"more than {MAX_REQUESTS}")
             if isinstance(request, requests.Left):
                 await self._keep_job()
                 return request.exit_code
@@ -199,6 +232,7 @@ class Service:
                 await self._session(request).flush()
                 return {}, []
             case requests.Look():
+                self._require_downloadable(request)
                 return {"root": (await self._session(request).bring(request.path)).root}, []
             case requests.Download():
                 return await self._download(request)
@@ -266,25 +300,45 @@ class Service:
             if script is not None and session.make_executable(script):
                 return {"exit_code": 0}, [iter(()), iter(())]
         purpose = purpose_of(request.command, role)
-        if role == "verifier":
-            self._require_grading(purpose)
-        finished = await session.execute(
-            purpose,
-            Command(("bash", "-c", request.command), user=request.user, workdir=request.cwd,
-                    env=self._environment(request.env, purpose)),
-            request.timeout_s or EXEC_LIMIT_S,
-            request.user,
-        )  # fmt: skip
+        command = self._grading(purpose) if role == "verifier" else self._of_agent(request, purpose, session)
+        limit_s = request.timeout_s or EXEC_LIMIT_S
+        finished = await session.execute(purpose, command, limit_s, command.user)
         if role == "agent" and finished.exit_code == 0 and is_install(request.command):
             session.learn_version(request.user)
         said = [iter((text.encode(),)) for text in (finished.stdout, finished.stderr)]
         return {"exit_code": finished.exit_code}, said
 
-    def _require_grading(self, purpose: Purpose) -> None:
-        """In the verifier's container runs the reviewed grading, once, and nothing else: it could write a reward."""
+    def _grading(self, purpose: Purpose) -> Command:
+        """In the verifier's container runs the reviewed grading, once, as the task has it: anything else could write a
+        reward. Nothing of it but that it is time comes from the sandbox, no variable, no user and no folder."""
         if purpose is not Purpose.VERIFIER or self._graded:
             raise Violation("command", f"{purpose.value} in the verifier's container")
         self._graded = True
+        return Command(("bash", "-c", GRADING), workdir=self.trial.grading_workdir())
+
+    def _of_agent(self, request: requests.Exec, purpose: Purpose, session: Session) -> Command:
+        """The adapter's own commands in the agent's container: set-up, then the agent for this task, nothing after."""
+        if session.agent_ran or self._fetched:
+            raise Violation("command", "a command after the agent's")
+        if strange := [name for name in request.env if not AGENT_VARIABLES.fullmatch(name)]:
+            raise Violation("command", f"the variable {strange[0]}")
+        if purpose is Purpose.AGENT:
+            if not agent_command(request.command, self.trial.model(), self.trial.instruction()):
+                raise Violation("command", "an agent for another task")
+        elif purpose is Purpose.OTHER and not is_agent_config(request.command):
+            raise Violation("command", "a command that the adapter does not have")
+        env = self._environment(request.env, purpose)
+        return Command(("bash", "-c", request.command), user=request.user, workdir=request.cwd, env=env)
+
+    def _require_downloadable(self, request: requests.Look | requests.Download) -> None:
+        """A closed set: the agent's logs and declared artifacts, and after the grading what the verifier left."""
+        if _role(request.session) == "verifier":
+            if request.path != VERIFIER_LOGS or not self._graded:
+                raise Violation("path", f"{request.path} of the verifier")
+        elif request.path not in (AGENT_LOGS, CONVENTION_ARTIFACTS, *self.trial.artifacts()):
+            raise Violation("path", f"{request.path} of the agent")
+        else:
+            self._fetched = True
 
     def _environment(self, env: dict[str, str], purpose: Purpose) -> dict[str, str]:
         if purpose is not Purpose.AGENT:
@@ -294,6 +348,8 @@ class Service:
 
     def _directories(self, request: requests.Directories) -> bool:
         session = self._session(request)
+        if self._graded:
+            raise Violation("frame_order", "directories after the grading")
         fresh = session.commands_run == 0
         if request.emptied:
             fresh = all(session.is_fresh_below(path) for path in request.paths)
@@ -305,6 +361,9 @@ class Service:
     async def _upload(self, request: requests.Upload, content: IO[bytes]) -> None:
         """Send our own copy of what was said; a content that is not that copy is a violation."""
         session, role = self._session(request), _role(request.session)
+        if self._graded or session.agent_ran or f"{role} {request.target}" in self._sent:
+            raise Violation("frame_order", f"{request.purpose} again, or too late")
+        self._sent.add(f"{role} {request.target}")
         own = self._own_copy(request, role)
         said = await in_thread(lambda: self._said(content))
         with translated("upload"):
@@ -312,16 +371,14 @@ class Service:
         if said != _listed(upload):
             raise Violation("content", f"other files than the reviewed {request.purpose}")
         session.queue(upload)
-        if role == "agent" and session.agent_ran:
-            await session.flush()
 
     def _own_copy(self, request: requests.Upload, role: str) -> Path:
-        match request.purpose, role:
-            case "environment", "agent":
+        match request.purpose, role, request.target:
+            case "environment", "agent", "/app":
                 return self.trial.task / "environment"
-            case "tests", "verifier":
+            case "tests", "verifier", "/tests":
                 return self.trial.task / "tests"
-            case "artifacts_in", "verifier":
+            case "artifacts_in", "verifier", _:
                 kept = self._kept_artifact(request.target)
                 if kept is not None:
                     return kept
@@ -331,7 +388,9 @@ class Service:
         """The copy of an artifact that left the agent's container and may enter the verifier's at the same place."""
         agent = self.sessions.get(self._opened.get("agent", ""))
         fetched = agent.fetched(path) if agent is not None else None
-        return fetched.copy.root if fetched is not None and fetched.copy is not None else None
+        if fetched is None or fetched.copy is None or path not in (CONVENTION_ARTIFACTS, *self.trial.artifacts()):
+            return None
+        return fetched.copy.root if fetched.outcome in (DownloadState.OK, DownloadState.PARTIAL) else None
 
     def _said(self, content: IO[bytes]) -> dict[str, str]:
         """Path -> SHA-256 of the files in the content, read strictly and thrown away."""
@@ -348,6 +407,7 @@ class Service:
             shutil.rmtree(scratch, ignore_errors=True)
 
     async def _download(self, request: requests.Download) -> "Answer":
+        self._require_downloadable(request)
         fetched = await self._session(request).bring(request.path)
         fields: dict[str, Any] = {
             "outcome": fetched.outcome.value,
@@ -359,7 +419,7 @@ class Service:
             error = fetched.error
             assert isinstance(error, ProviderError)
             return {"error": {"kind": type(error).__name__, "code": error.code, "sentence": error.sentence}}, []
-        if fetched.copy is None or not fetched.copy.root.exists():
+        if fetched.copy is None or fetched.root is None or not fetched.copy.root.exists():
             return fields, []
         return fields, [_archive(fetched.copy.root, self.trial.limits)]
 
@@ -382,8 +442,10 @@ class Service:
             spool.seek(0)
             copy = KeptCopy(self.trial.folder / "job")
             unpacked = await in_thread(lambda: unpack(iter(lambda: spool.read(_READ), b""), "job", copy, EXPORT))
-        if not unpacked.complete or unpacked.refusals:
-            raise Violation("archive", ", ".join(refusal.code for refusal in unpacked.refusals))
+        # Names and sizes may come from the agent, whose files Harbor took over; links and devices may not.
+        strange = [refusal.code for refusal in unpacked.refusals if refusal.code not in {"name", *TOO_MUCH}]
+        if strange or not (unpacked.complete or unpacked.refusals):
+            raise Violation("archive", ", ".join(strange))
 
 
 type Answer = tuple[dict[str, Any], list[Iterator[bytes]]]

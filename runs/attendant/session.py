@@ -27,11 +27,13 @@ from runs.wire.failures import (
     TransferFailed,
     translated,
 )
+from runs.wire.frames import Violation
 from runs.wire.tar_reader import Limits, Room
 from runs.wire.threads import in_thread, settled
 
 CONVENTION_ARTIFACTS = "/logs/artifacts"
 DIRECTORIES = "directories"
+MOST_WAITING = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Session:
     def make_directories(self, paths: Iterable[str], mode: int) -> None:
         """Let these directories exist, with this mode, before the next command."""
         for path in paths:
-            self._outbox.append(tar_writer.Upload(DIRECTORIES, path, directories=[(path, mode)]))
+            self.queue(tar_writer.Upload(DIRECTORIES, path, directories=[(path, mode)]))
 
     def is_fresh_below(self, path: str) -> bool:
         """Whether nothing can stand below `path` yet: an own mount, no command run, nothing sent there."""
@@ -151,6 +153,9 @@ class Session:
         return mounted and self.commands_run == 0 and not waiting
 
     def queue(self, upload: tar_writer.Upload) -> None:
+        """Let it wait for the next command. Raises Violation when more waits than a trial ever sends."""
+        if len(self._outbox) >= MOST_WAITING:
+            raise Violation("requests", "too much waits to be sent")
         self._outbox.append(upload)
 
     def make_executable(self, script: str) -> bool:

@@ -8,6 +8,7 @@ import argparse
 import gc
 import importlib
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from benchsite.lib.strict_json import JsonProblem, load_object
 from runs.harness import client
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
+from runs.wire.failures import ProviderError
 from runs.wire.frames import Closed, Violation
 from runs.wire.tar_reader import Limits, unpack
 
@@ -118,7 +120,14 @@ def exit_code_of(error: SystemExit) -> int:
 
 def hand_over_job(connection: socket.socket, job: Path, code: int) -> None:
     """The last message: Harbor's exit code, and its job folder as far as there is one."""
-    upload = tar_writer.of_directory("job", job, "/job", LIMITS) if job.is_dir() else tar_writer.Upload("job", "/job")
+    upload = tar_writer.Upload("job", "/job")
+    for artifacts in job.glob("*/artifacts"):  # the attendant has them, from where they came
+        shutil.rmtree(artifacts, ignore_errors=True)
+    try:
+        if job.is_dir():
+            upload = tar_writer.of_directory("job", job, "/job", LIMITS)
+    except ProviderError as error:
+        print(f"Harbor's job cannot be handed over: {error}", file=sys.stderr)
     upload.directories.insert(0, ("/job", tar_writer.DIRECTORY_MODE))
     connection.sendall(frames.message({"do": "left", "exit_code": code}))
     for part in frames.stream(tar_writer.stream([upload])):

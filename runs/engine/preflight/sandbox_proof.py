@@ -66,6 +66,8 @@ def _prove(harness: Path) -> None:
     if done.returncode != 0 or not said:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
         sentence = f"This kernel or its settings do not give what the sandbox needs: {reason}"
+        if "Permission denied" in reason:
+            sentence = f"The harness or its interpreter cannot be read by other users of this host: {reason}"
         raise SandboxMissing("sandbox.not_made", sentence)
     if failed := json.loads(said[-1]):
         raise SandboxMissing("sandbox.not_confined", f"The sandbox does not hold: {', '.join(map(str, failed))}.")

@@ -58,6 +58,7 @@ class FakeSession:
 
     async def execute(self, purpose: Any, command: Any, limit_s: float, user: str) -> Any:
         self.commands_run += 1
+        self.agent_ran = self.agent_ran or purpose.value == "agent"
         self.said.append(("exec", purpose.value, dict(command.env)))
         if "forever" in command.argv[-1]:
             self.forever = asyncio.Event()
@@ -86,7 +87,8 @@ class Peer:
             "tasks/task/environment/a.txt": b"a",
             "tasks/task/tests/test.sh": b"t",
             "tasks/task/task.toml": b'artifacts = ["/app/output"]',
-            "trials/1/config.json": b"{}",
+            "tasks/task/instruction.md": b"Do 'it'.",
+            "trials/1/config.json": b'{"agents": [{"model_name": "openai/m"}]}',
             "kept/out.txt": b"kept",
         }.items():
             (self.run / name).parent.mkdir(parents=True, exist_ok=True)
@@ -182,13 +184,15 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
     return Peer(tmp_path, monkeypatch)
 
 
-def command(session: str, text: str = "ls", **fields: Any) -> dict[str, Any]:
+def command(session: str, text: str = "mkdir -p /x", **fields: Any) -> dict[str, Any]:
     return {"session": session, "command": text, "cwd": None, "env": {}, "timeout_s": None, "user": "", **fields}
 
 
 AGENT_COMMAND = (
     'if [ -f "$HOME/.local/bin/env" ]; then . "$HOME/.local/bin/env"; '
-    'else export PATH="$HOME/.local/bin:$PATH"; fi; mini-swe-agent --yolo --model=m'
+    'else export PATH="$HOME/.local/bin:$PATH"; fi; mini-swe-agent --yolo --model=openai/m '
+    "--task='Do '\"'\"'it'\"'\"'.' --output=/logs/agent/t.json -c mini -c model.model_kwargs.max_tokens=9 "
+    "--exit-immediately 2>&1 </dev/null | tee /logs/agent/mini-swe-agent.txt"
 )
 GRADING = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1"
 
@@ -199,7 +203,10 @@ def test_an_honest_conversation_is_carried_out_in_its_order(peer: Peer) -> None:
         talk.send("upload", session=AGENT, purpose="environment", target="/app")
         talk.content({"a.txt": b"a"}, peer.run / "sent")
         await talk.answer()
-        talk.send("exec", **command(AGENT, AGENT_COMMAND, env={"KEY": "placeholder", "OTHER": "xplaceholder"}))
+        talk.send(
+            "exec",
+            **command(AGENT, AGENT_COMMAND, env={"OPENAI_API_KEY": "placeholder", "MSWEA_OTHER": "xplaceholder"}),
+        )
         await talk.answer()
         talk.send("download", session=AGENT, path="/app/output")
         await talk.answer()
@@ -216,7 +223,7 @@ def test_an_honest_conversation_is_carried_out_in_its_order(peer: Peer) -> None:
     agent = peer.sessions["agent"].said
     assert ("upload", "environment", ["/app/a.txt"]) in agent
     env = next(each[2] for each in agent if each[:2] == ("exec", "agent"))
-    assert env["KEY"] == "the-token" and env["OTHER"] == "xplaceholder"
+    assert env["OPENAI_API_KEY"] == "the-token" and env["MSWEA_OTHER"] == "xplaceholder"
 
 
 async def _second_agent(talk: Talk, peer: Peer) -> None:
@@ -248,6 +255,84 @@ async def _graded_twice(talk: Talk, peer: Peer) -> None:
     await talk.start(VERIFIER)
     for _ in range(2):
         talk.send("exec", **command(VERIFIER, GRADING))
+        await talk.answer()
+
+
+async def _agent_twice(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    for _ in range(2):
+        talk.send("exec", **command(AGENT, AGENT_COMMAND))
+        await talk.answer()
+
+
+async def _agent_and_more(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND + "; cp /answer /app/output"))
+
+
+async def _agent_for_another_task(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND.replace("Do ", "Do not ")))
+
+
+async def _command_that_the_adapter_does_not_have(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, "cat /etc/passwd"))
+
+
+async def _variable_that_a_shell_acts_on(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND, env={"BASH_ENV": "$(id)"}))
+
+
+async def _command_after_a_download(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("download", session=AGENT, path="/app/output")
+    await talk.answer()
+    talk.send("exec", **command(AGENT, AGENT_COMMAND))
+
+
+async def _a_way_up(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("download", session=AGENT, path="/../../../../journal.json")
+
+
+async def _a_path_that_nobody_declared(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("download", session=AGENT, path="/tests")
+
+
+async def _the_grade_before_the_grading(talk: Talk, peer: Peer) -> None:
+    await talk.start(VERIFIER)
+    talk.send("look", session=VERIFIER, path="/logs/verifier")
+
+
+async def _other_files_of_the_verifier(talk: Talk, peer: Peer) -> None:
+    await talk.start(VERIFIER)
+    talk.send("exec", **command(VERIFIER, GRADING))
+    await talk.answer()
+    talk.send("download", session=VERIFIER, path="/app/output")
+
+
+async def _upload_after_the_grading(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    await talk.start(VERIFIER)
+    talk.send("exec", **command(VERIFIER, GRADING))
+    await talk.answer()
+    talk.send("upload", session=VERIFIER, purpose="artifacts_in", target="/app/output")
+    talk.content({"out.txt": b"kept"}, peer.run / "sent")
+
+
+async def _grading_with_more(talk: Talk, peer: Peer) -> None:
+    await talk.start(VERIFIER)
+    text = "(/tests/x||echo${IFS}1>/logs/verifier/reward.txt) > /logs/verifier/test-stdout.txt 2>&1"
+    talk.send("exec", **command(VERIFIER, text))
+
+
+async def _more_requests_than_a_trial_has(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    for _ in range(module.MAX_REQUESTS):
+        talk.send("flush", session=AGENT)
         await talk.answer()
 
 
@@ -285,7 +370,7 @@ async def _tests_for_the_agent(talk: Talk, peer: Peer) -> None:
 
 async def _two_questions(talk: Talk, peer: Peer) -> None:
     await talk.start(AGENT)
-    talk.send("exec", **command(AGENT, "forever"))
+    talk.send("exec", **command(AGENT, "mkdir -p /forever"))
     talk.send("flush", session=AGENT)
     await asyncio.sleep(3600)
 
@@ -347,6 +432,12 @@ async def _link_in_the_job(talk: Talk, peer: Peer) -> None:
     ("act", "code"),
     [
         (_second_agent, "session"), (_foreign_session, "session"), (_not_open, "session"), (_after_stop, "session"),
+        (_grading_with_more, "command"), (_agent_twice, "command"), (_agent_and_more, "command"),
+        (_agent_for_another_task, "command"), (_command_that_the_adapter_does_not_have, "command"),
+        (_variable_that_a_shell_acts_on, "command"), (_command_after_a_download, "command"), (_a_way_up, "message"),
+        (_a_path_that_nobody_declared, "path"), (_the_grade_before_the_grading, "path"),
+        (_other_files_of_the_verifier, "path"), (_upload_after_the_grading, "frame_order"),
+        (_more_requests_than_a_trial_has, "requests"),
         (_own_command_beside_the_grader, "command"), (_graded_twice, "command"),
         (_other_tests, "content"), (_more_tests, "content"), (_other_artifacts, "content"),
         (_artifacts_over_the_tests, "content"), (_tests_for_the_agent, "content"),
@@ -370,7 +461,7 @@ def test_what_was_sent_in_place_of_the_reviewed_files_never_reaches_a_container(
 def test_a_cancelled_command_is_answered_as_cancelled_and_the_conversation_goes_on(peer: Peer) -> None:
     async def act(talk: Talk) -> None:
         await talk.start(AGENT)
-        talk.send("exec", **command(AGENT, "forever"))
+        talk.send("exec", **command(AGENT, "mkdir -p /forever"))
         talk.send("cancel")
         assert (await talk.answer())["cancelled"] is True
         talk.send("exec", **command(AGENT))
@@ -383,7 +474,7 @@ def test_a_cancelled_command_is_answered_as_cancelled_and_the_conversation_goes_
 def test_a_failure_names_its_kind_and_keeps_its_detail_private(peer: Peer) -> None:
     async def act(talk: Talk) -> None:
         await talk.start(AGENT)
-        talk.send("exec", **command(AGENT, "late"))
+        talk.send("exec", **command(AGENT, "mkdir -p /late"))
         answer = await talk.answer()
         assert answer["error"] == {"kind": "ExecTimedOut", "code": "exec.timed_out", "sentence": "Too late."}
         talk.left()

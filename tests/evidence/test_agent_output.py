@@ -217,3 +217,24 @@ def test_the_page_counts_what_was_passed_over_by_its_kind(tmp_path: Path) -> Non
     trial = Trial(ordinal=1, bucket="passed", badges=list(result.badges), result=text)
     (note,) = trial_page(trial, Run(spec="{}")).badges
     assert note == f"{BADGES['output_passed_over']} link 1,200, name 1."
+
+
+@pytest.mark.parametrize(
+    ("image", "session", "passes"),
+    [
+        (VERIFIER_IMAGE, None, True),
+        (AGENT_IMAGE, "image-mark-agent", True),
+        (AGENT_IMAGE, None, False),
+        (VERIFIER_IMAGE, "image-mark-agent", False),
+        ("sha256:" + "9" * 64, "image-mark-agent", False),
+    ],
+)
+def test_a_probe_looks_from_inside_the_image_that_it_is_for(
+    tmp_path: Path, image: str, session: str | None, passes: bool
+) -> None:
+    """Before a run starts, each of its images is looked at from inside, by probes in the run's journal."""
+    run = passing_run(1)
+    for resource in run.journal["resources"]:
+        if resource["role"] == "probe":
+            resource.update(image_id=image, session_id=session)
+    assert (judged(run, tmp_path)[1].code == "passed.reward_1") is passes

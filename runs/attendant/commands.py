@@ -31,7 +31,8 @@ _CONFIG_FILE = re.compile(
 )
 _BEFORE_AGENT = re.compile(_PRELUDE + _FIND_TOOL)
 _AFTER_AGENT = re.compile(
-    r"--output=/logs/agent/[A-Za-z0-9._-]+ (?:--cost-limit [0-9.]+ )?(?:-c (?:[A-Za-z0-9._/=:-]+|'[A-Za-z0-9._/=: -]+') )*"
+    r"--output=/logs/agent/[A-Za-z0-9._-]+ (?:--cost-limit [0-9.]+ )?"
+    r"(?:-c (?:[A-Za-z0-9._/=:-]+|'[A-Za-z0-9._/=: -]+') )*"
     r"--exit-immediately 2>&1 </dev/null \| tee /logs/agent/mini-swe-agent\.txt"
 )
 _VERSION = re.compile(_PRELUDE + _FIND_TOOL + r"uv tool list ")

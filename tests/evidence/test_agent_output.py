@@ -19,7 +19,7 @@ from runs.models import Run, Trial
 from runs.outcomes.buckets import Bucket
 from runs.outcomes.codes import BADGES
 from runs.web.presenting.trial_page import trial_page
-from tests.evidence.folders import RunCase, at, load_run, passing_run
+from tests.evidence.folders import AGENT_IMAGE, VERIFIER_IMAGE, RunCase, at, load_run, passing_run
 from tests.pages.factories import make_run, site
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"

@@ -50,10 +50,10 @@ def main() -> None:
 
 def _install() -> None:
     from evidence.register import ingest
-    from runs.engine.ending import conclusion
+    from evidence.register.judging import RegisterJudge
     from runs.services import lifecycle
 
-    _stop_before(conclusion, "ingest", BEFORE_INGEST)
+    _stop_before(RegisterJudge, "keep", BEFORE_INGEST)
     _stop_before(ingest, "_keep", MID_INGEST, calls=FILES_BEFORE_MID_INGEST)
     _stop_before(lifecycle, "finish", BEFORE_FINAL_STATE)
 

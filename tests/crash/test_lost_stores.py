@@ -1,11 +1,11 @@
 """Queue, database or worker go away while an agent works: the run ends truthfully, and once."""
 
-import time
+import socket
 from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.own_database import OwnDatabase, own_database
+from tests.crash.own_database import PORT, OwnDatabase, own_database
 from tests.crash.rig import Rig, statuses, with_database
 from tests.crash.sentinels import Sentinels
 from tests.engine.site import wait_until
@@ -69,10 +69,14 @@ def test_a_worker_that_is_told_twice_interrupts_its_run_which_is_never_executed_
     before = whole.worker.log.stat().st_size
     whole.worker.term()
     wait_until(lambda: b"warm shut down requested" in whole.worker.log.read_bytes()[before:])
-    time.sleep(1.5)  # a second request within a second of the first one counts as the same
-    whole.worker.term()
     assert whole.worker.process is not None
-    whole.worker.process.wait(120)
+
+    def interrupted() -> bool:
+        """A request within a second of the first one counts as the same, so it is told until it is heard."""
+        whole.worker.term()
+        return not whole.worker.alive
+
+    wait_until(interrupted, 120)
     assert ended(whole, run) == ("interrupted", "error", "clean")
     whole.worker.start()
     assert ended(whole, run) == ("interrupted", "error", "clean")
@@ -85,11 +89,19 @@ def database(rig: Rig) -> Iterator[OwnDatabase]:
         yield made
 
 
+def turn_away(clients: int) -> None:
+    """Wait until so many have asked for the database where there is none; the run's own process asks the most often."""
+    with socket.create_server(("127.0.0.1", PORT)) as server:
+        server.settimeout(120)
+        for _ in range(clients):
+            server.accept()[0].close()
+
+
 def test_a_database_that_restarts_is_waited_for(rig: Rig, database: OwnDatabase) -> None:
     with with_database(rig, database) as second:
         run = waiting_run(second)
         database.stop()
-        time.sleep(2.0)  # longer than the supervisor's second, so that it meets a database that is not there
+        turn_away(5)
         second.endpoint.release()
         database.start()
         assert ended(second, run) == TRULY_FINISHED

@@ -19,6 +19,7 @@ from tests.crash.endpoint import ALIAS, KEY, Endpoint, serving
 from tests.crash.own_database import own_database
 from tests.crash.own_engine import BRIDGE_ADDRESS, OwnEngine, own_engine
 from tests.crash.rig import TASK, CrashWorker, Rig, locked_images, statuses, with_database
+from tests.documents.samples import copy_bundle
 from tests.engine.looking import CONTAINERS, started_roles
 from tests.engine.plays import record
 from tests.engine.site import wait_until
@@ -30,6 +31,15 @@ SOUTH = "south"
 ADMINISTRATOR = """
 from django.contrib.auth.models import Group, User
 User.objects.create_user("ada").groups.set(Group.objects.filter(name="admin"))
+"""
+REVIEW = """
+import os
+from django.contrib.auth.models import Group, User
+from runs.models import TaskBundle
+from runs.services import reviewing
+rita = User.objects.create_user("rita")
+rita.groups.set(Group.objects.filter(name="reviewer"))
+reviewing.review(TaskBundle.objects.get(revision=os.environ["REVISION"]), user=rita)
 """
 
 
@@ -156,6 +166,27 @@ def test_runs_go_where_they_were_previewed_at_the_same_time(hosts: tuple[Host, H
         assert not north.containers(run) and not south.containers(run)
     # Whichever host is asked, the evidence is the same and whole.
     assert north.site.manage("audit", second).code == south.site.manage("audit", first).code == 0
+
+
+def test_a_bundle_that_one_host_imported_runs_on_the_other(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    """The next revision of the packaged bundle, from a folder that is gone when south fetches it from the storage."""
+    north, south = hosts
+    folder = copy_bundle(tmp_path)
+    source = json.loads((folder / "bundle.json").read_bytes())
+    (folder / "bundle.json").write_text(json.dumps({**source, "revision": source["revision"] + 1}))
+    north.site.done("bundle", "build", str(folder))
+    imported = north.site.done("bundle", "import", str(folder), "--json").json
+    assert imported["status"] == "certified"
+    north.site.done("shell", "-v0", "-c", REVIEW, REVISION=str(imported["revision"]))
+    profile = north.site.done("profile", "import", str(folder / "profile.json"), "--json").json
+    shutil.rmtree(folder)
+    more = ("--worker", south.name, "--profile", profile["content_sha256"])
+    run = north.site.start(south.endpoint_name, TASK, more=more)
+    south.endpoint.release()
+    assert until_ended(south, run) == ("finished", "passed", "clean"), south.site.manage("status", run, "--json").out
+    assert [path.name for path in (south.site.data / "bundle-cache").glob("[0-9a-f]*")] == [imported["manifest_sha256"]]
+    assert not (north.site.data / "bundle-cache").exists()
+    assert south.site.manage("audit", run, "--replay-verifier").code == 0
 
 
 def test_a_run_goes_only_where_it_fits(hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def report_checks(report: dict[str, Any]) -> Iterator[Check]:
         proved = {limit["name"]: limit for limit in report.get("limits", [])}
         for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
             yield _limit(name, proved.get(name, _UNPROVED))
-    yield from _sandbox(report)
+        yield from _sandbox(report)
 
 
 def ceiling_checks(report: dict[str, Any], limits: RoleCeilings) -> Iterator[Check]:

@@ -175,7 +175,10 @@ def test_the_holder_ignores_a_stop_from_inside_and_obeys_the_engine(
 
 def test_running_the_harness_changes_nothing_in_it(assets: Assets) -> None:
     python = assets.harness.python
-    for program in ("import harbor.cli.main", "import runs.harness.environment, runs.ownership, runs.containers"):
+    for program in (
+        "import harbor.cli.main",
+        "import runs.harness.environment, runs.harness.launch, runs.wire.tar_reader",
+    ):
         subprocess.run([python, "-I", "-B", "-c", program], check=True, capture_output=True)
     assert verify_tree(assets.harness) == []
 

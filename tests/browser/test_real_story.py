@@ -168,7 +168,9 @@ def counts_move_until_the_verdict(story: Story) -> str:
     story.comes(shown("Ended"), "1")
     expect(shown("Pending")(story.operator)).to_have_text("1")
     expect(verdict(story.operator)).to_have_text("Running")
-    expect(story.operator.locator("#panel-trials")).to_contain_text("judged with the others at the run's end")
+    expect(story.operator.locator("#panel-trials")).to_contain_text(
+        "classified with the other trials when the run ends"
+    )
     assert violations_if_scripted(story) == []
     second.set()
     story.comes(verdict, "Passed")

@@ -18,8 +18,9 @@ pytestmark = pytest.mark.harbor_compatibility
 @pytest.fixture(scope="module")
 def killed(gate: Gate) -> tuple[EndedRun, After]:
     run = gate.start_and_wait(KILLED, "config-merge", until="config-merge")
-    (harness,) = [one.identity for one in Journal(gate.site.run_folder(run)).read().processes]
-    os.kill(harness.pid, signal.SIGKILL)
+    attendant, sandbox = [one.identity for one in Journal(gate.site.run_folder(run)).read().processes]
+    assert attendant.sid != sandbox.sid
+    os.kill(attendant.pid, signal.SIGKILL)
     document = gate.site.ended(run)
     return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
 

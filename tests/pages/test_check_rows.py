@@ -28,7 +28,7 @@ def test_a_worker_without_a_report_blocks_once_and_names_its_remedy(site: Site, 
 def test_the_head_counts_every_check_and_adds_up(site: Site, browse: Browser) -> None:
     made = never_reported(site)
     text = plain(page(browse("operator"), made))
-    assert "16 checks at" in text and "6 passed, 1 to note, 9 block for one reason." in text
+    assert "17 checks at" in text and "7 passed, 1 to note, 9 block for one reason." in text
     assert len(made.checks) == 16 == 6 + 1 + 9
 
 

@@ -225,4 +225,4 @@ def test_what_a_worker_cannot_enforce_is_counted_as_a_preview_counts_it(site: Si
     client = browse("viewer")
     assert f"{len(asked)} limits not enforced" in client.get("/workers/").content.decode()
     text = client.get("/workers/worker-1/").content.decode()
-    assert f"{len(asked)} not enforced" in text and "Harness without network" in text
+    assert f"{len(asked)} not enforced" in text and "Harness with a user of its own" in text

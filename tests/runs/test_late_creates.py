@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
-    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda _: engine)
-    monkeypatch.setattr("runs.engine.ending.recovery.connect", lambda _: engine)
+    monkeypatch.setattr("runs.engine.host.same_engine.connect", lambda *_: engine)
+    monkeypatch.setattr("runs.engine.ending.recovery.connect", lambda *_: engine)
     return engine
 
 

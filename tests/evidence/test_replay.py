@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from benchsite.lib.canonical import canonical_bytes, sha256
 from evidence.register.auditing import AuditDifference, audit
 from runs.engine.assets import load_assets
 from runs.engine.grading import replay as replaying
@@ -31,13 +32,16 @@ def stored_run(verifier: str) -> Run:
         packaged="environment-smoke",
         status="draft",
     )
+    document = json.loads((REAL / "spec.json").read_text())
+    document["images"]["verifier"] = verifier
+    spec = canonical_bytes(document)
     run = Run.objects.create(
         profile=profile_row(),
         bundle=bundle,
         endpoint=endpoint_row(),
         worker=worker_row(),
-        spec=json.dumps({"images": {"verifier": verifier}}),
-        spec_sha256="0" * 64,
+        spec=spec.decode(),
+        spec_sha256=sha256(spec),
     )
     for number, name in enumerate(TASKS, 1):
         Trial.objects.create(run=run, ordinal=number, task_name=name, task_checksum="0" * 64, bucket="passed", reward=1)

@@ -29,7 +29,7 @@ def test_the_head_counts_every_check_and_adds_up(site: Site, browse: Browser) ->
     made = never_reported(site)
     text = plain(page(browse("operator"), made))
     assert "17 checks at" in text and "7 passed, 1 to note, 9 block for one reason." in text
-    assert len(made.checks) == 16 == 6 + 1 + 9
+    assert len(made.checks) == 17 == 7 + 1 + 9
 
 
 def test_what_follows_stands_under_its_cause_by_name(site: Site) -> None:

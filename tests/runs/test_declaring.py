@@ -280,4 +280,4 @@ class TestShown:
         assert panel.declared == f"{said} Their reason: {WHY}"
         assert WHY not in owned(run, [], private=False).declared
         assert listed(run).cleanup == "declared" and listed(run).cleanup_icon == ""
-        assert "declared by a person and never verified" in banner(run, situation).sentence
+        assert "declared complete by a person and never verified" in banner(run, situation).sentence

@@ -13,6 +13,11 @@ MIB = 1024 * 1024
 # What a container needs beside its writable paths, which count as memory.
 WORKING_SET_BYTES = {"agent": 384 * MIB, "verifier": 64 * MIB, "gateway": 64 * MIB}
 
+# The provider's own bounds, the same for every bundle: of one command's recorded output, and of one transfer.
+EXEC_OUTPUT_BYTES = 256 * 1024
+TRANSFER_BYTES = 64 * MIB
+TRANSFER_FILES = 2_048
+
 Bytes = Annotated[int, Field(ge=MIB, le=64 * 1024 * MIB)]
 Path = Annotated[str, form(r"^(/[a-z0-9][a-z0-9._-]*)+$", "an absolute path, such as /app/output", max_length=200)]
 Seconds = Annotated[int, Field(ge=1, le=600)]

@@ -180,7 +180,7 @@ class RunSpec(Closed):
     @property
     def coverage(self) -> str:
         """How much of the profile the run covers, in words."""
-        return f"{len(self.tasks)} of {self.case_count} cases of the profile"
+        return covered(len(self.tasks), self.case_count)
 
     @property
     def narrowed(self) -> bool:
@@ -201,6 +201,11 @@ class Spec:
     def text(self) -> str:
         """The canonical JSON as text (ASCII)."""
         return self.canonical.decode("ascii")
+
+
+def covered(chosen: int, cases: int) -> str:
+    """How much of a profile of `cases` a run of `chosen` tasks covers, in words."""
+    return f"{chosen} of {cases} {'case' if cases == 1 else 'cases'} of the profile"
 
 
 def parse_spec(document: JsonObject) -> Spec:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from runs.documents.run_spec import covered
 from runs.management.escaping import escape_for_report
 from runs.outcomes.codes import CODES
 
@@ -55,6 +56,7 @@ def _suite(name: str, cases: list[_Case], run: Mapping[str, Any]) -> ElementTree
     properties = ElementTree.SubElement(suite, "properties")
     for key in _PROPERTIES:
         ElementTree.SubElement(properties, "property", name=key, value=escape_for_report(str(run[key])))
+    ElementTree.SubElement(properties, "property", name="scope", value=scope(run))
     suite.extend(_elements(cases, name))
     return suite
 
@@ -105,6 +107,12 @@ def _whole_run(run: Mapping[str, Any]) -> _Case | None:
     failure = run["failure"] or {}
     message = reason_of(failure.get("code")) if failure else f"the run's verdict is {run['verdict']}"
     return _Case("verdict", "error", escape_for_report(str(run["verdict"] or "not_ended")), message)
+
+
+def scope(run: Mapping[str, Any]) -> str:
+    """How many of the profile's cases the run covers."""
+    cases = run["cases"]
+    return "an unknown part of the profile" if cases is None else covered(cases["chosen"], cases["profile"])
 
 
 def reason_of(code: object) -> str:

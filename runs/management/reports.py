@@ -15,7 +15,7 @@ from django.core.management.base import CommandParser
 
 from benchsite.lib.serializing import Document, Exit
 from runs.management.escaping import escape_for_report
-from runs.management.junit import junit_xml
+from runs.management.junit import junit_xml, scope
 from runs.management.printing import Printer
 from runs.management.run_text import count_strip, coverage
 from runs.models import Run
@@ -105,6 +105,7 @@ def markdown_summary(run: Document) -> str:
 def _summary_lines(run: Document) -> Iterator[str]:
     yield f"## benchsite: {run['verdict'] or 'no verdict yet'}"
     yield ""
+    yield f"{scope(run)}  "
     yield f"{count_strip(run['counts'])}  "
     yield f"**{coverage(run['counts'])}**"
     yield ""

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from runs.documents.run_spec import covered
 from runs.management.printing import Printer
 from runs.models import Run, RunState, Trial
 from runs.outcomes.codes import CODES
-from runs.serializers.runs import counts_of, reward_of
+from runs.serializers.runs import cases_of, counts_of, reward_of
 
 TRIAL_HEADINGS = ("#", "task", "result", "code", "reward", "steps")
 
@@ -66,6 +67,8 @@ def print_run(output: Printer, run: Run) -> None:
     if run.failure_code:
         known = CODES.get(run.failure_code)
         output.line(f"failed in {run.failure_stage}: {run.failure_code}{f' ({known.title})' if known else ''}")
+    if (cases := cases_of(run)) is not None:
+        output.line(covered(cases["chosen"], cases["profile"]))
     output.line(coverage(counts_of(run)))
     output.line(count_strip(counts_of(run)))
 

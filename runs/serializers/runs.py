@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes, timestamp
+from runs.documents.run_spec import load_spec
 from runs.models import LogLine, OwnedResource, Run, Trial
 from runs.serializers.errors import exit_of_run
 from runs.services.runlog import Window
@@ -87,6 +89,7 @@ def _run(run: Run) -> Document:
         "endpoint": {"name": run.endpoint.name, "version": run.endpoint.version},
         "worker": run.worker.name,
         "spec_sha256": run.spec_sha256,
+        "cases": cases_of(run),
         "created_at": timestamp(run.created_at),
         "created_by": run.created_by_name,
         "started_at": timestamp(run.claimed_at),
@@ -96,6 +99,15 @@ def _run(run: Run) -> Document:
         "trials": [_trial(trial) for trial in run.trials.all()],
         "exit_code": int(exit_of_run(run)) if run.terminal else None,
     }
+
+
+def cases_of(run: Run) -> dict[str, int] | None:
+    """How many cases the profile has, and how many of them were chosen; None of a spec that cannot be read."""
+    try:
+        spec = load_spec(run.spec.encode()).content
+    except DocumentError:
+        return None
+    return {"profile": spec.case_count, "chosen": len(spec.tasks)}
 
 
 def _trial(trial: Trial) -> Document:

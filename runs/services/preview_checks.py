@@ -7,6 +7,7 @@ runs its own preflight again when it claims the run.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,9 +17,10 @@ from benchsite.lib import words
 from benchsite.lib.canonical import canonical_sha256, load_object
 from benchsite.lib.problems import DocumentError, Problem
 from runs.checks.check import Level
-from runs.checks.worker import ceiling_checks, report_checks
+from runs.checks.worker import ceiling_checks, disk_check, report_checks
+from runs.documents.profile.loading import require_runnable
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
-from runs.services import endpoint_testing, locks, reviewing
+from runs.services import endpoint_testing, locks, registry, reviewing
 from runs.services.workers import condition
 
 type Check = dict[str, Any]
@@ -41,7 +43,7 @@ def checks_of(
         *_documents(profile, bundle, endpoint),
         *_spec(problems),
         *_report(worker),
-        *_reported(locks.report_of(worker), bundle),
+        *_reported(locks.report_of(worker), profile, bundle),
         *_host(worker),
         *_last_test(endpoint, worker),
     ]
@@ -116,13 +118,19 @@ def _no_report(subject: str) -> Check:
     return check("worker report", False, "worker.no_report", f"{subject} never reported.", REPORT)
 
 
-def _reported(report: dict[str, Any], bundle: TaskBundle) -> Iterator[Check]:
+def _reported(report: dict[str, Any], profile: Profile, bundle: TaskBundle) -> Iterator[Check]:
     """What the worker's own report says of engine, platform, size and limits; a missing report has its own check."""
     if not report:
         return
     found = [*report_checks(report)]
     with suppress(DocumentError):  # a manifest that cannot be read has a check of its own
         found += ceiling_checks(report, reviewing.loaded_bundle(bundle).manifest.ceilings)
+    free = report.get("disk_free_bytes")
+    with suppress(DocumentError):  # nor can a profile that was altered be started
+        required = require_runnable(registry.loaded_profile(profile)).suites.environment.requirements
+        if type(free) is int:
+            # Only a note: it was so when the worker reported, and the start looks again.
+            found.append(replace(disk_check(free, required.disk_bytes), level="note"))
     yield from (one.as_json() for one in found)
 
 

@@ -56,7 +56,8 @@ def run_of(*trials: dict[str, Any], verdict: str | None = "passed", **changes: A
     counts |= {name: found[name] for name in ("passed", "failed", "error", "cancelled")}
     document = {
         "run": "ab" * 16, "state": "finished", "verdict": verdict, "cleanup": "clean", "worker": "local",
-        "spec_sha256": "cd" * 32, "created_by": "olga", "profile": "environment-smoke", "failure": None,
+        "spec_sha256": "cd" * 32, "cases": {"profile": 3, "chosen": 1}, "created_by": "olga",
+        "profile": "environment-smoke", "failure": None,
         "started_at": "2026-01-02T03:04:05.000000Z", "counts": counts, "trials": list(trials),
         "endpoint": {"name": "scripted", "version": 1},
     }  # fmt: skip
@@ -100,6 +101,19 @@ class TestJUnit:
         root = ElementTree.fromstring(junit_xml(run_of(trial(bucket, reward, code))))
         (case, *_) = root.findall("testsuite/testcase")
         assert [child.tag for child in case] == outcome
+
+    @pytest.mark.parametrize(
+        ("cases", "words"),
+        [
+            ({"profile": 3, "chosen": 1}, "1 of 3 cases of the profile"),
+            ({"profile": 1, "chosen": 1}, "1 of 1 case of the profile"),
+            (None, "an unknown part of the profile"),
+        ],
+    )
+    def test_it_says_how_much_of_the_profile_was_run(self, cases: dict[str, int] | None, words: str) -> None:
+        run = run_of(trial(), cases=cases)
+        properties = ElementTree.fromstring(junit_xml(run)).findall(".//property[@name='scope']")
+        assert [each.get("value") for each in properties] == [words] and words in summary(run)
 
     @given(st.lists(st.sampled_from(BUCKETS), max_size=6), st.sampled_from(["passed", "failed", "error", "cancelled"]))
     def test_its_numbers_are_those_of_the_count_strip(self, chosen: list[Any], verdict: str) -> None:
@@ -182,6 +196,7 @@ class TestMarkdown:
         text = summary(run)
         for line in (
             "## benchsite: incomplete",
+            "1 of 3 cases of the profile  ",
             "3 requested = 2 evaluated (2 passed + 0 failed) + 1 error + 0 cancelled  ",
             "**2 of 2 evaluated passed · 2 of 3 requested evaluated**",
             "| 1 | `task` | error | `grading.reward_missing` No reward | not graded | 3 |",

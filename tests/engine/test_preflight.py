@@ -214,3 +214,9 @@ def test_a_link_in_the_place_of_the_runs_folder_ends_the_run(world: World, tmp_p
 def test_an_interpreter_that_is_not_the_locked_one_is_a_check_of_its_own(world: World) -> None:
     world.harness = [Problem("harness.interpreter_changed", "The interpreter is not the locked one.")]
     assert (refusal(world).code, refusal(world).failure_class) == ("harness.interpreter_changed", "integrity")
+
+
+def test_the_free_disk_of_a_report_is_no_capability_for_it_changes_from_minute_to_minute() -> None:
+    other = {**REPORT, "disk_free_bytes": 1}
+    assert other != REPORT and capability_digest(other) == capability_digest(REPORT)
+    assert capability_digest({**REPORT, "host": "another"}) != capability_digest(REPORT)

@@ -113,6 +113,7 @@ def _worker() -> Worker:
         "platform": "Linux x86_64",
         "python": "3.12.1",
         "network_namespace": True,
+        "disk_free_bytes": 64 << 30,
         "sandbox": {"made": True, "own_uid": False, "code": None, "detail": ""},
         "assets": {},
         "engine": {

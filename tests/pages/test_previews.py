@@ -1,6 +1,9 @@
 """Choose, preview, confirm: the preview is the contract, and a changed world refuses it."""
 
+import json
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -9,8 +12,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from benchsite.lib.words import size
 from evidence.register.ingest import MAX_FILES, MAX_RUN_BYTES
+from runs.documents.run_spec import load_spec
 from runs.models import AuditEntry, Preview, Run, TaskBundle, Worker
+from runs.serializers.runs import run_document
 from runs.services import locks
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, digest
@@ -47,6 +53,70 @@ def test_the_form_leads_to_a_preview_and_starts_nothing(site: Site, browse: Brow
     preview = preview_of(site, browse("operator"))
     assert preview.user == site.operator
     assert not Run.objects.exists()
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "covers"),
+    [(None, "3 of 3 cases of the profile"), (["file-tree"], "1 of 3 cases of the profile")],
+)
+def test_a_narrowed_run_says_how_many_of_the_profiles_cases_it_covers(
+    site: Site, browse: Browser, tasks: list[str] | None, covers: str
+) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client, **({} if tasks is None else {"tasks": tasks}))
+    assert covers in plain(page(client, preview))
+    assert confirm(client, preview).status_code == 302
+    run = Run.objects.get()
+    (head,) = re.findall(r'<p class="facts">.*?</p>', client.get(f"/runs/{run.key}/").content.decode(), re.DOTALL)
+    assert (covers in head) == (tasks is not None)
+    assert run_document(run)["cases"] == {"profile": 3, "chosen": 3 if tasks is None else 1}
+
+
+def test_the_preview_shows_the_limits_of_all_three_containers_and_of_what_is_between(
+    site: Site, browse: Browser
+) -> None:
+    client = browse("operator")
+    preview = preview_of(site, client)
+    shown, limits = plain(page(client, preview)), load_spec(preview.spec.encode()).content.limits
+    for role, network in (("agent", "gateway only"), ("verifier", "none"), ("gateway", "the endpoint")):
+        of = limits.of(role)
+        storage = size(sum(of.tmpfs.values())) if of.tmpfs else "none"
+        row = (
+            f"{role.capitalize()} {of.cpus:g} CPUs {size(of.memory_bytes)} memory {of.pids:,} processes "
+            f"{of.nofile:,} open files {storage} writable network: {network}"
+        )
+        assert row in shown
+    for line in (
+        "Container start 1 min each", "Agent's set-up 1 min", "Each transfer 64 MiB in 2,048 files",
+        "Temperature the agent's choice", "Seed the agent's choice",
+    ):  # fmt: skip
+        assert line in shown
+
+
+@pytest.mark.parametrize(
+    ("free", "row", "noted"),
+    [
+        (64 << 30, "Free disk 2 GiB required 64 GiB reported met", False),
+        (1 << 30, "Free disk 2 GiB required 1 GiB reported too little", True),
+        (None, "Free disk 2 GiB required not recorded reported not known", False),
+    ],
+)
+def test_what_the_profile_requires_stands_against_what_the_worker_reported(
+    site: Site, browse: Browser, free: int | None, row: str, noted: bool
+) -> None:
+    report = json.loads(site.worker.report)
+    report.pop("disk_free_bytes")
+    Worker.objects.filter(pk=site.worker.pk).update(
+        report=json.dumps(report if free is None else {**report, "disk_free_bytes": free})
+    )
+    client = browse("operator")
+    preview = preview_of(site, client)
+    assert row in plain(page(client, preview))
+    assert ("worker.disk_full" in {check["code"] for check in preview.notes}) == noted and not preview.blocking
 
 
 def test_the_preview_shows_what_would_run(site: Site, browse: Browser) -> None:

@@ -21,7 +21,8 @@ RECORD: dict[str, Any] = {
 }  # fmt: skip
 REPORT: dict[str, Any] = {
     "schema": "benchsite.capabilities/v1", "worker": "local", "platform": "Linux x86_64", "python": "3.12.1",
-    "network_namespace": True, "sandbox": {"made": True, "own_uid": True, "code": None, "detail": ""}, "engine": {
+    "network_namespace": True, "disk_free_bytes": 64 << 30,
+    "sandbox": {"made": True, "own_uid": True, "code": None, "detail": ""}, "engine": {
         "version": "20.10.24", "cgroup_version": "1", "cpus": 4, "memory_bytes": 8 * 1024**3,
     }, "engine_problem": None, "limits": [
         {"name": name, "enforced": True, "mechanism": f"mechanism of {name}", "detail": ""}

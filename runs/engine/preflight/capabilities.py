@@ -24,6 +24,7 @@ from runs.containers import (
     remove_owned,
     start_owned,
 )
+from runs.engine.host.folder import free_bytes
 from runs.engine.preflight.sandbox_proof import prove_sandbox
 from runs.ownership import Journal, Role
 
@@ -157,7 +158,8 @@ _RULES: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
 def capability_digest(report: dict[str, Any]) -> str:
     """The SHA-256 that a spec is bound to: of the report without what a probe measures anew each time."""
     limits: list[Json] = [{**limit, "detail": ""} for limit in report["limits"]]
-    return canonical_sha256({**report, "limits": limits})
+    lasting = {name: value for name, value in report.items() if name != "disk_free_bytes"}
+    return canonical_sha256({**lasting, "limits": limits})
 
 
 def capability_report(
@@ -182,6 +184,7 @@ def capability_report(
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "network_namespace": sandbox["made"],
+        "disk_free_bytes": free_bytes(journal.directory),
         "sandbox": sandbox,
         "assets": assets,
         "engine": None,

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any, Protocol
 
+from runs.documents.ceilings import EXEC_OUTPUT_BYTES, TRANSFER_BYTES, TRANSFER_FILES
 from runs.documents.run_spec import Controls, Limits, RunSpec
 from runs.engine.host.folder import write_document
 
@@ -17,9 +18,6 @@ GATEWAY_HOST = "model-gateway"
 JOB_NAME = "job"
 API_KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
-EXEC_OUTPUT_BYTES = 256 * 1024
-TRANSFER_BYTES = 64 * 1024 * 1024
-TRANSFER_FILES = 2_048
 # The agent waits longer than the gateway, so that an endpoint that is too slow is seen by the gateway as such.
 GATEWAY_ANSWERS_FIRST_S = 10
 

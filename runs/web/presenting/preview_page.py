@@ -10,6 +10,7 @@ from django.utils.text import capfirst
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
+from runs.documents.run_spec import RunSpec
 from runs.web.presenting import specs
 from runs.web.presenting.check_rows import CheckRow, blocked_because, check_rows, check_word, checks_head
 
@@ -59,6 +60,7 @@ class PreviewPage:
     state: str
     reason: str
     plain: list[tuple[str, bool]]
+    coverage: str
     tasks: list[TaskRow]
     checks: list[CheckRow]
     checks_head: str
@@ -82,6 +84,7 @@ def preview_page(
         state=state,
         reason=reason,
         plain=_plain(spec),
+        coverage=spec.coverage if spec else "",
         tasks=_tasks(preview, spec),
         checks=checks,
         checks_head=checks_head(preview.checks, checks, f"{preview.created_at:%H:%M:%S}"),
@@ -130,49 +133,48 @@ def _state(preview: "Preview", checks: Sequence[CheckRow], now: datetime) -> tup
     return "open", ""
 
 
-def _plain(spec: dict[str, Any]) -> list[tuple[str, bool]]:
+def _plain(spec: RunSpec | None) -> list[tuple[str, bool]]:
     """The sentence of what will happen, as (words, strong) pieces; empty without a spec."""
-    tasks = specs.get(spec, "tasks") or []
-    if not tasks:
+    if spec is None:
         return []
-    agent = f"{specs.get(spec, 'harness.agent')} {specs.get(spec, 'harness.agent_version')}"
-    count = len(tasks)
+    agent = f"{spec.harness.agent} {spec.harness.agent_version}"
+    count = len(spec.tasks)
     order = " runs" if count == 1 else " run one after the other"
-    most, host = specs.run_limit_s(spec), specs.get(spec, "endpoint.host")
     return [
         (f"{capfirst(words.spelled(count))} task{'' if count == 1 else 's'}", True),
         (f"{order} on ", False),
-        (str(specs.get(spec, "worker.name")), True),
+        (spec.worker.name, True),
         (". In each, " if count > 1 else ". In it, ", False),
         (agent, True),
         (" works with ", False),
-        (str(specs.get(spec, "endpoint.model")), True),
-        (f" at {host}, then a separate verifier without network grades what it left. ", False),
+        (spec.endpoint.model, True),
+        (f" at {spec.endpoint.host}, then a separate verifier without network grades what it left. ", False),
         ("Each task is tried ", False),
         ("once", True),
         (". The run ends after ", False),
-        (words.duration(most), True),
+        (words.duration(spec.limits.run_s), True),
         (" at the latest and removes everything it created.", False),
     ]
 
 
-def _tasks(preview: "Preview", spec: dict[str, Any]) -> list[TaskRow]:
+def _tasks(preview: "Preview", spec: RunSpec | None) -> list[TaskRow]:
     known = _manifest_tasks(preview.bundle.manifest)
-    limits = specs.get(spec, "limits") or {}
+    if spec is None:
+        return []
     rows = []
-    for task in specs.get(spec, "tasks") or []:
-        entry = known.get(task.get("name"), {})
+    for task in spec.tasks:
+        entry = known.get(task.name, {})
         files = entry.get("files") or []
         rows.append(
             TaskRow(
-                ordinal=task.get("ordinal", 0),
-                name=visible(str(task.get("name"))),
+                ordinal=task.ordinal,
+                name=visible(task.name),
                 title=visible(str(entry.get("title", ""))),
-                checksum=str(task.get("checksum") or ""),
+                checksum=task.checksum,
                 files=words.counted(len(files), "file") if files else words.NOT_RECORDED,
                 size=words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",
-                agent=words.duration(limits.get("agent_s")),
-                verifier=words.duration(limits.get("verifier_s")),
+                agent=words.duration(spec.limits.agent_s),
+                verifier=words.duration(spec.limits.verifier_s),
             )
         )
     return rows
@@ -186,17 +188,18 @@ def _manifest_tasks(manifest: str) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _gate(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    tasks = specs.get(spec, "tasks") or []
-    steps = specs.get(spec, "controls.max_steps")
-    most = words.duration(specs.run_limit_s(spec))
-    total = f", {steps * len(tasks)} steps in all" if isinstance(steps, int) else ""
+def _gate(spec: RunSpec | None) -> list[tuple[str, str]]:
+    if spec is None:
+        return []
+    count = len(spec.tasks)
+    most = words.duration(spec.limits.run_s)
     return [
-        ("Runs", f"{words.counted(len(tasks), 'task')}, one at a time, once each"),
-        ("On", str(specs.get(spec, "worker.name"))),
-        ("With", f"{specs.get(spec, 'endpoint.model')} at {specs.get(spec, 'endpoint.name')}"),
-        ("At most", f"{most}{total}"),
-        ("Creates", f"{2 * len(tasks) + 4} containers, 2 networks"),
+        ("Runs", f"{words.counted(count, 'task')}, one at a time, once each"),
+        ("Covers", spec.coverage),
+        ("On", spec.worker.name),
+        ("With", f"{spec.endpoint.model} at {spec.endpoint.name}"),
+        ("At most", f"{most}, {words.number(spec.controls.max_steps * count)} steps in all"),
+        ("Creates", f"{2 * count + 4} containers, 2 networks"),
         ("Downloads", "none: images hold everything"),
         ("Disk", "at most 512 MiB of evidence in 2,048 files is kept; everything else is removed"),
     ]

@@ -3,12 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
+from runs.documents.run_spec import RunSpec
 from runs.models.states import RunState, Stage
-from runs.web.presenting import specs
 from runs.web.presenting.owned import Owned
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``since`` is set while the run's clock ticks; ``took`` once it is over or before it began."""
+    """``since`` is set while the run's clock ticks; ``took`` once it is over or before it began.
+
+    ``narrowed`` says how much of its profile a run covers that leaves cases out.
+    """
 
     key: str
     short: str
@@ -27,6 +30,7 @@ class Head:
     since: datetime | None
     took: str
     most: str
+    narrowed: str
     worker: str
     model: str
     endpoint: str
@@ -66,9 +70,8 @@ _DID = {
 _OF_THE_RUN = ("preview", "start")  # their subject is the run's profile, which the page's head names
 
 
-def head(run: "Run", spec: dict[str, Any]) -> Head:
+def head(run: "Run", spec: RunSpec | None) -> Head:
     took = words.between(run.claimed_at, run.ended_at)
-    most = specs.run_limit_s(spec)
     return Head(
         key=run.key,
         short=run.key[:8],
@@ -77,7 +80,8 @@ def head(run: "Run", spec: dict[str, Any]) -> Head:
         created=run.created_at,
         since=run.claimed_at if run.active else None,
         took="" if took is None else words.duration(took),
-        most="" if most is None else words.duration(most),
+        most="" if spec is None else words.duration(spec.limits.run_s),
+        narrowed=spec.coverage if spec is not None and spec.narrowed else "",
         worker=run.worker.name,
         model=run.endpoint.model,
         endpoint=run.endpoint.name,

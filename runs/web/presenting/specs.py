@@ -1,11 +1,15 @@
-"""What a spec says, for people: read from the canonical JSON of a run or preview. Pure."""
+"""What a spec says, for people: pins, limits, and what the worker needs for it. Pure."""
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from benchsite.lib import words
+from benchsite.lib.problems import DocumentError
+from runs.checks.worker import needed_cpus, needed_memory_bytes
+from runs.documents.ceilings import EXEC_OUTPUT_BYTES, TRANSFER_BYTES, TRANSFER_FILES, RoleLimits
+from runs.documents.run_spec import RunSpec, load_spec
+from runs.documents.sampling import AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,89 +32,72 @@ class Fact:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RoleRow:
+    """What one container may use; a limit in each column."""
+
+    role: str
+    cpus: str
+    memory: str
+    processes: str
+    files: str
+    storage: str
+    network: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a run needs of its worker, and what the worker's last report says of it; `met` is None for not reported."""
+
+    word: str
+    needed: str
+    present: str
+    met: bool | None
+
+
 @lru_cache(maxsize=32)
-def read(spec: str) -> dict[str, Any]:
-    """The spec as a dict; an unreadable one is empty, since a page must still say what it can.
-
-    Every part of a page reads the same spec: it is parsed once. Callers read the dict and never change it.
-    """
+def read(spec: str) -> RunSpec | None:
+    """The spec, or None where it cannot be read, since a page must still say what it can. It is parsed once a page."""
     try:
-        found = json.loads(spec)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return load_spec(spec.encode()).content
+    except DocumentError:
+        return None
 
 
-def get(spec: dict[str, Any], path: str) -> Any:
-    """The value at a dotted path, or None."""
-    value: Any = spec
-    for part in path.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(part)
-    return value
+def storage_bytes(limits: RoleLimits) -> int:
+    """What a container may write, in all of its sized file systems."""
+    return sum(limits.tmpfs.values())
 
 
-def floor(spec: dict[str, Any]) -> float | None:
-    value = get(spec, "scoring.pass_rate_floor")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def storage_bytes(spec: dict[str, Any]) -> int | None:
-    """What an agent may write, in all of its sized file systems; None when the spec does not say."""
-    sizes = get(spec, "limits.agent.tmpfs")
-    return sum(size for size in sizes.values() if isinstance(size, int)) or None if isinstance(sizes, dict) else None
-
-
-def run_limit_s(spec: dict[str, Any]) -> float | None:
-    value = get(spec, "limits.run_s")
-    return float(value) if isinstance(value, int | float) else None
-
-
-def pins(spec: dict[str, Any], reviewed: str = "", *, private: bool) -> list[Pin]:
+def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
     """Everything that identifies what was or would be executed; ``private`` tells where the credential is held too."""
-    harness = f"Harbor {get(spec, 'harness.harbor')}, Python {get(spec, 'harness.python')}"
-    agent = f"{get(spec, 'harness.agent')} {get(spec, 'harness.agent_version')}"
-    bundle = f"{get(spec, 'bundle.name')}, revision {get(spec, 'bundle.revision')}"
+    harness = spec.harness
     return [
-        Pin("Profile", str(get(spec, "profile.name") or ""), _sha(spec, "profile.content_sha256")),
-        Pin("Task bundle", bundle, _sha(spec, "bundle.manifest_sha256"), reviewed),
-        Pin("Harness lock", harness, _sha(spec, "harness.lock_sha256")),
-        Pin("Harness tree", "every file of that environment", _sha(spec, "harness.tree_sha256")),
-        Pin("Adapter", agent, _sha(spec, "harness.adapter_sha256")),
-        *[
-            Pin(f"{role.capitalize()} image", "", str(get(spec, f"images.{role}") or ""))
-            for role in ("agent", "verifier", "gateway")
-        ],
-        Pin("Endpoint", _endpoint(spec), "", _credential(spec, private=private)),
+        Pin("Profile", spec.profile.name, f"sha256:{spec.profile.content_sha256}", spec.coverage),
         Pin(
-            "Worker",
-            str(get(spec, "worker.name") or ""),
-            _sha(spec, "worker.capability_sha256"),
-            "capability report",
+            "Task bundle",
+            f"{spec.bundle.name}, revision {spec.bundle.revision}",
+            f"sha256:{spec.bundle.manifest_sha256}",
+            reviewed,
         ),
+        Pin("Harness lock", f"Harbor {harness.harbor}, Python {harness.python}", f"sha256:{harness.lock_sha256}"),
+        Pin("Harness tree", "every file of that environment", f"sha256:{harness.tree_sha256}"),
+        Pin("Adapter", f"{harness.agent} {harness.agent_version}", f"sha256:{harness.adapter_sha256}"),
+        *[Pin(f"{role.capitalize()} image", "", spec.images.of(role)) for role in ("agent", "verifier", "gateway")],
+        Pin("Endpoint", _endpoint(spec), "", _credential(spec, private=private)),
+        Pin("Worker", spec.worker.name, f"sha256:{spec.worker.capability_sha256}", "capability report"),
     ]
 
 
-def _sha(spec: dict[str, Any], path: str) -> str:
-    value = get(spec, path)
-    return f"sha256:{value}" if value else ""
+def _endpoint(spec: RunSpec) -> str:
+    endpoint = spec.endpoint
+    route = {"direct": "direct route", "host-gateway": "by the host gateway"}[endpoint.route]
+    return f"{endpoint.name} version {endpoint.version}, {endpoint.base_url}, alias {endpoint.model}, {route}"
 
 
-def _endpoint(spec: dict[str, Any]) -> str:
-    record = get(spec, "endpoint") or {}
-    route = {"direct": "direct route", "host-gateway": "by the host gateway"}.get(str(record.get("route")), "")
-    parts = [
-        f"{record.get('name')} version {record.get('version')}",
-        record.get("base_url"),
-        f"alias {record.get('model')}",
-    ]
-    return ", ".join(str(part) for part in (*parts, route) if part)
-
-
-def _credential(spec: dict[str, Any], *, private: bool) -> str:
-    place = credential_place(get(spec, "endpoint.credential") or {}, private=private)
-    scripted = "; a scripted endpoint: it proves the adapter, never a model" if get(spec, "endpoint.scripted") else ""
+def _credential(spec: RunSpec, *, private: bool) -> str:
+    place = credential_place(spec.endpoint.credential.model_dump(), private=private)
+    scripted = "; a scripted endpoint: it proves the adapter, never a model" if spec.endpoint.scripted else ""
     said = f"credential {place}, never in the agent's container" if place else "without a credential"
     return said + scripted
 
@@ -123,42 +110,72 @@ def credential_place(credential: dict[str, Any], *, private: bool) -> str:
     return f"in the worker's {kind} {credential.get('name')}" if private else "held by the worker"
 
 
-def limits(spec: dict[str, Any]) -> list[Fact]:
-    """Every limit with who enforces it."""
-    values = get(spec, "limits") or {}
-    controls = get(spec, "controls") or {}
-    agent = values.get("agent") or {}
-    storage = storage_bytes(spec)
+def limits(spec: RunSpec) -> list[Fact]:
+    """Every limit that is no container's, with who enforces it."""
+    values, controls = spec.limits, spec.controls
+    clock, both = "the worker's clock", "harness and worker's clock"
     return [
-        Fact("Whole run", _seconds(values.get("run_s")), note="the worker's clock"),
-        Fact(
-            "Each trial",
-            _seconds(values.get("trial_s")),
-            note="the worker's clock, set-up and grading included",
-        ),
-        Fact("Agent, each task", _seconds(values.get("agent_s")), note="harness and worker's clock"),
-        Fact("Verifier, each task", _seconds(values.get("verifier_s")), note="harness and worker's clock"),
-        Fact("Steps, each task", _plain(controls.get("max_steps")), note="the agent's own count"),
-        Fact("Output, each request", _plain(controls.get("max_completion_tokens")), "tokens", "the gateway"),
-        Fact("Tries, each task", _plain(controls.get("max_attempts")), "no retry", "harness, config compared"),
-        Fact(
-            "At the same time",
-            _plain(controls.get("max_concurrent_trials")),
-            "trial",
-            "harness, config compared",
-        ),
-        Fact("Each request", _seconds(controls.get("request_timeout_s")), note="the gateway"),
+        Fact("Whole run", words.duration(values.run_s), note=clock),
+        Fact("Each trial", words.duration(values.trial_s), note=f"{clock}, set-up and grading included"),
+        Fact("Container start", words.duration(values.environment_start_s), "each", both),
+        Fact("Agent's set-up", words.duration(values.agent_setup_s), note=both),
+        Fact("Agent, each task", words.duration(values.agent_s), note=both),
+        Fact("Verifier, each task", words.duration(values.verifier_s), note=both),
+        Fact("Steps, each task", words.number(controls.max_steps), note="the agent's own count, and the gateway"),
+        Fact("Output, each request", words.number(controls.max_completion_tokens), "tokens", "the gateway"),
+        *[Fact(word, *_sampling(value)) for word, value in _sampled(spec)],
+        Fact("Tries, each task", words.number(controls.max_attempts), "no retry", "harness, config compared"),
+        Fact("At the same time", words.number(controls.max_concurrent_trials), "trial", "harness, config compared"),
+        Fact("Each request", words.duration(controls.request_timeout_s), note="the gateway"),
         Fact("Request / answer", "4 / 16 MiB", note="the gateway"),
-        Fact("CPU", _plain(agent.get("cpus")), note="the engine"),
-        Fact("Memory", words.size(agent.get("memory_bytes")), note="the engine"),
-        Fact("Processes", _plain(agent.get("pids")), note="the engine"),
-        Fact("Writable storage", words.size(storage), "in memory", "the engine, sized tmpfs"),
+        Fact("Each transfer", words.size(TRANSFER_BYTES), f"in {TRANSFER_FILES:,} files", "the provider, both ways"),
+        Fact("Output, each command", words.size(EXEC_OUTPUT_BYTES), "recorded", "the provider"),
     ]
 
 
-def _seconds(value: Any) -> str:
-    return words.duration(float(value)) if isinstance(value, int | float) else words.NOT_RECORDED
+def roles(spec: RunSpec) -> list[RoleRow]:
+    """What each of the three containers may use; the engine enforces all of it."""
+    networks = {"agent": "gateway only", "verifier": "none", "gateway": "the endpoint"}
+    return [_role(role, spec.limits.of(role), network) for role, network in networks.items()]
 
 
-def _plain(value: Any) -> str:
-    return words.NOT_RECORDED if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+def needs(spec: RunSpec, report: dict[str, Any]) -> list[Need]:
+    """What the profile and the bundle require, against the worker's last report (`benchsite.capabilities/v1`)."""
+    engine = report.get("engine") or {}
+    cpus, memory, disk = engine.get("cpus"), engine.get("memory_bytes"), report.get("disk_free_bytes")
+    wanted, memory_bytes = needed_cpus(spec.limits), needed_memory_bytes(spec.limits)
+    disk_bytes = spec.requirements.disk_bytes
+    return [
+        Need("CPUs", f"{wanted:g}", *_present(cpus, wanted, words.number)),
+        Need("Memory", words.size(memory_bytes), *_present(memory, memory_bytes, words.size)),
+        Need("Free disk", words.size(disk_bytes), *_present(disk, disk_bytes, words.size)),
+        Need("Containers", "required", *(("Docker Engine", True) if engine else (words.NOT_RECORDED, None))),
+    ]
+
+
+def _present(found: Any, wanted: float, shown: Any) -> tuple[str, bool | None]:
+    return (shown(found), found >= wanted) if type(found) is int else (words.NOT_RECORDED, None)
+
+
+def _sampled(spec: RunSpec) -> list[tuple[str, float | int | str]]:
+    sampling = spec.controls.sampling
+    return [("Temperature", sampling.temperature), ("Top p", sampling.top_p), ("Seed", sampling.seed)]
+
+
+def _sampling(value: float | int | str) -> tuple[str, str, str]:
+    if value == AGENT:
+        return "the agent's choice", "", "not fixed by the profile"
+    return f"{value:g}" if isinstance(value, float) else str(value), "fixed", "the gateway refuses any other"
+
+
+def _role(role: str, limits: RoleLimits, network: str) -> RoleRow:
+    storage = storage_bytes(limits)
+    return RoleRow(
+        role=role.capitalize(),
+        cpus=f"{limits.cpus:g}",
+        memory=words.size(limits.memory_bytes),
+        processes=words.number(limits.pids),
+        files=words.number(limits.nofile),
+        storage=words.size(storage) if storage else "none",
+        network=network,
+    )

@@ -8,6 +8,7 @@ from django.utils.text import get_text_list
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
+from runs.documents.run_spec import RunSpec
 from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
 from runs.web.presenting import specs, status_marks, trials
 from runs.web.presenting.trials import Stretch
@@ -87,7 +88,7 @@ _STEPS: dict[Step, tuple[str, str, str]] = {
 def trial_page(trial: "Trial", run: "Run") -> TrialPage:
     spec, document = specs.read(run.spec), result_of(trial)
     mark = status_marks.of_trial(trial, run)
-    stages = _stages(trial, spec)
+    stages = _stages(trial)
     stretches = [Stretch(row[0], row[2], row[3]) for row in stages]
     reached = trial.failure_code.removeprefix("incomplete.").removesuffix("_deadline")
     limits = _limits(trial, spec, document, reached if trial.failure_class == "incomplete" else "")
@@ -124,8 +125,16 @@ def _note(badge: str, document: dict[str, Any]) -> str:
 
 def result_of(trial: "Trial") -> dict[str, Any]:
     """The normalized result; empty when there is none of this bucket: not yet, or the trial was closed unjudged."""
-    document = specs.read(trial.result) if trial.result else {}
+    document = _object(trial.result)
     return document if document.get("bucket") == trial.bucket else {}
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _steps(trial: "Trial", document: dict[str, Any]) -> list[StepRow]:
@@ -180,7 +189,7 @@ def _sentence(trial: "Trial", run: "Run", document: dict[str, Any]) -> str:
     return text + neither if trial.bucket == "error" else text
 
 
-def _stages(trial: "Trial", spec: dict[str, Any]) -> list[tuple[str, str, float, float]]:
+def _stages(trial: "Trial") -> list[tuple[str, str, float, float]]:
     """(kind, word, start, seconds) of what was recorded, from the trial's start."""
     start, found = 0.0, []
     for kind, word, key in (
@@ -204,12 +213,11 @@ _STAGE_WORDS = {
     "verify": "A fresh container without network graded what was left",
     "collect": "Harness start, copying out, removal, each verified",
 }
-_LIMIT_OF = {"agent": "limits.agent_s", "verify": "limits.verifier_s"}
 _DEADLINE_OF = {"setup": ("setup", "environment"), "agent": ("agent",), "verify": ("verifier",)}
 
 
 def _stage_row(
-    stage: tuple[str, str, float, float], spec: dict[str, Any], reached: str, failure_class: str
+    stage: tuple[str, str, float, float], spec: RunSpec | None, reached: str, failure_class: str
 ) -> StageRow:
     kind, word, start, seconds = stage
     limit = _stage_limit(kind, spec)
@@ -224,16 +232,16 @@ def _stage_row(
     )
 
 
-def _stage_limit(kind: str, spec: dict[str, Any]) -> float | None:
-    if kind == "setup":
-        parts = [specs.get(spec, "limits.environment_start_s"), specs.get(spec, "limits.agent_setup_s")]
-        numbers = [_seconds(part) for part in parts]
-        return None if None in numbers else sum(number for number in numbers if number is not None)
-    return _seconds(specs.get(spec, _LIMIT_OF[kind])) if kind in _LIMIT_OF else None
+def _stage_limit(kind: str, spec: RunSpec | None) -> float | None:
+    if spec is None:
+        return None
+    limits = spec.limits
+    setup = limits.environment_start_s + limits.agent_setup_s
+    return {"setup": setup, "agent": limits.agent_s, "verify": limits.verifier_s}.get(kind)
 
 
 def _limit_line(
-    trial: "Trial", spec: dict[str, Any], stages: list[tuple[str, str, float, float]]
+    trial: "Trial", spec: RunSpec | None, stages: list[tuple[str, str, float, float]]
 ) -> tuple[float, str] | None:
     if trial.failure_code != "incomplete.agent_deadline":
         return None
@@ -242,11 +250,12 @@ def _limit_line(
     return None if agent is None or limit is None else (agent[2] + limit, f"{words.duration(limit)} limit")
 
 
-def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reached: str) -> list[LimitRow]:
+def _limits(trial: "Trial", spec: RunSpec | None, document: dict[str, Any], reached: str) -> list[LimitRow]:
     counters = document.get("counters") or {}
-    agent_limit, agent_s = _seconds(specs.get(spec, "limits.agent_s")), _seconds(trial.timings.get("agent_s"))
-    trial_limit, total_s = _seconds(specs.get(spec, "limits.trial_s")), trials.seconds_of(trial)
-    steps, max_steps = trial.steps, specs.get(spec, "controls.max_steps")
+    agent_limit, agent_s = spec.limits.agent_s if spec else None, _seconds(trial.timings.get("agent_s"))
+    trial_limit, total_s = spec.limits.trial_s if spec else None, trials.seconds_of(trial)
+    steps, max_steps = trial.steps, spec.controls.max_steps if spec else None
+    agent = spec.limits.agent if spec else None
     missing = "the engine's counters were not readable" if trial.started_at else "the trial never started"
     unknown = "" if counters.get("available") is True else missing
     badges, tokens = set(trial.badges), trials.tokens(trial)
@@ -256,9 +265,17 @@ def _limits(trial: "Trial", spec: dict[str, Any], document: dict[str, Any], reac
         _used("Agent time", agent_s, agent_limit, words.duration, reached == "agent"),
         _used("Whole trial", total_s, trial_limit, words.duration, reached == "trial"),
         LimitRow("Tokens in / out", tokens, "", None, False, counted),
-        _counter("Memory", "oom_kills", counters, unknown, words.size(specs.get(spec, "limits.agent.memory_bytes"))),
-        _counter("Processes", "pids_limit_hits", counters, unknown, str(specs.get(spec, "limits.agent.pids"))),
-        _counter("Writable storage", "tmpfs_full", counters, unknown, words.size(specs.storage_bytes(spec))),
+        _counter("Memory", "oom_kills", counters, unknown, words.size(agent.memory_bytes if agent else None)),
+        _counter(
+            "Processes", "pids_limit_hits", counters, unknown, words.number(agent.pids) if agent else words.NOT_RECORDED
+        ),
+        _counter(
+            "Writable storage",
+            "tmpfs_full",
+            counters,
+            unknown,
+            words.size(specs.storage_bytes(agent) if agent else None),
+        ),
         LimitRow(
             "Cost",
             trials.cost(trial) or words.NOT_REPORTED,

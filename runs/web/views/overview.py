@@ -137,7 +137,7 @@ def _now(run: Run) -> dict[str, Any]:
     done = counts.requested - counts.open
     spec = specs.read(run.spec)
     used = words.between(run.claimed_at, quantised(timezone.now())) or 0.0
-    most = specs.run_limit_s(spec)
+    most = spec.limits.run_s if spec else None
     return {
         "head": run_head.head(run, spec),
         "mark": status_marks.of_run(run),

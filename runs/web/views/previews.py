@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchsite.lib.form_errors import FormError
 from runs.documents.specs import SpecDifference
 from runs.models import Endpoint, Preview, Run
-from runs.services import access, starting
+from runs.services import access, locks, starting
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadInput, Changed, NoSuchPreview, NotAccepted, Refusal
 from runs.web.forms import RunForm
@@ -46,7 +46,7 @@ def _like(request: HttpRequest) -> dict[str, Any]:
         run = access.run_or_404(request.user, key)
         spec = specs.read(run.spec)
         active = Endpoint.objects.filter(name=run.endpoint.name, active=True).first()
-        tasks = [task.get("name") for task in specs.get(spec, "tasks") or []]
+        tasks = [task.name for task in spec.tasks] if spec else []
         initial |= {"profile": run.profile, "endpoint": active, "worker": run.worker, "tasks": tasks}
     return initial
 
@@ -103,6 +103,8 @@ def _page(
         "page": page,
         "pins": specs.pins(spec, _review(preview), private=private) if spec else [],
         "limits": specs.limits(spec) if spec else [],
+        "roles": specs.roles(spec) if spec else [],
+        "needs": specs.needs(spec, locks.report_of(preview.worker)) if spec else [],
         "token": starting.token_of(preview),
         "refusal": refusal,
         "differences": differences or [],

@@ -21,12 +21,14 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
     last = run_panels.acts(run)
     state = f"{run.updated_at} {last[0].pk if last else ''}"  # changes with whatever a person does to a run
     live = remembered(request, lambda: run_panels.live(request, run, last), state=state)
+    spec = specs.read(run.spec)
+    private = access.may(request.user, access.READ_PRIVATE)
     context: dict[str, Any] = {
         "short": run.key[:8],
         "terminal": run.terminal,
         "now": timezone.now(),
         "live": live.placed(request),
-        "pins": specs.pins(specs.read(run.spec), _review(run), private=access.may(request.user, access.READ_PRIVATE)),
+        "pins": specs.pins(spec, _review(run), private=private) if spec else [],
         "spec_sha256": f"sha256:{run.spec_sha256}",
     }
     return render(request, "runs/run.html", context)

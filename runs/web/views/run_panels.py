@@ -109,7 +109,7 @@ def _verdict(shown: Shown) -> dict[str, Any]:
     current = _current_trial(shown)
     situation = banners.Situation(
         counts=counts,
-        floor=specs.floor(spec),
+        floor=spec.scoring.pass_rate_floor if spec else None,
         left=owned.left,
         worker=run.worker.name,
         waits_for=_waits_for(run),
@@ -176,7 +176,8 @@ def _has_integrity_failure(shown: Shown) -> bool:
 
 def _trials(shown: Shown) -> dict[str, Any]:
     run, first = shown.run, shown.first
-    max_steps = specs.get(specs.read(run.spec), "controls.max_steps")
+    spec = specs.read(run.spec)
+    max_steps = spec.controls.max_steps if spec else None
     now = quantised(timezone.now())
     rows = [trials.row(trial, run, max_steps=max_steps, now=now) for trial in shown.trials]
     longest = _longest(run, rows, now)

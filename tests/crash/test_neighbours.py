@@ -44,7 +44,7 @@ def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> No
     first, second = owning(rig, runs, "r1"), owning(rig, runs, "r10")
     decoys = [decoy(runs / "r1"), decoy(runs / "r10")]
     try:
-        assert clean_up(rig.engine.api, first[0], reason="test").state == "clean"
+        assert clean_up(lambda _deadline: rig.engine.api(), first[0], reason="test").state == "clean"
         _, container, network, child = second
         with closing(rig.engine.api()) as api:
             assert api.inspect_container(container.id)["State"]["Running"]
@@ -58,6 +58,6 @@ def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> No
         for one in decoys:
             one.kill()
             one.wait()
-        assert clean_up(rig.engine.api, second[0], reason="test").state == "clean"
+        assert clean_up(lambda _deadline: rig.engine.api(), second[0], reason="test").state == "clean"
         for owned in (first, second):
             owned[3].process.wait(60)

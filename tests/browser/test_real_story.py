@@ -202,7 +202,7 @@ def a_cancelled_run_leaves_a_network_behind(story: Story) -> str:
     wait_until(lambda: (story.alias(Mode.HANG), FIRST) in story.real.stage.heard)
     with stranger_on_its_network(story.real, run):
         page.reload()
-        expect(page.locator("#panel-owned")).to_contain_text("the harness and its whole process group")
+        expect(page.locator("#panel-owned")).to_contain_text("the harness and its process group")
         page.get_by_role("button", name=re.compile("Cancel run")).click()
         story.comes(verdict, "Cancelled")
         story.comes(owned, "unfinished")

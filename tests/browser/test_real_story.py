@@ -205,7 +205,7 @@ def a_cancelled_run_leaves_a_network_behind(story: Story) -> str:
         expect(page.locator("#panel-owned")).to_contain_text("the harness and its process group")
         page.get_by_role("button", name=re.compile("Cancel run")).click()
         story.comes(verdict, "Cancelled")
-        story.comes(owned, "unfinished")
+        story.comes(owned, "failed")
         expect(page.locator("#panel-owned")).to_contain_text("the network is in use by")
         assert violations_if_scripted(story) == []
         attempts = site.value("select cleanup_attempts from runs_run where id = ?", run)

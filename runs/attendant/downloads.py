@@ -59,6 +59,11 @@ class Fetched:
     error: Exception | None = None
 
     @property
+    def is_taken(self) -> bool:
+        """Whether what was kept may go on, to Harbor and to a verifier."""
+        return self.outcome in (DownloadState.OK, DownloadState.PARTIAL)
+
+    @property
     def entries(self) -> list[Entry]:
         return self.copy.entries if self.copy else []
 

@@ -28,7 +28,7 @@ from runs.attendant.commands import (
     script_made_executable,
 )
 from runs.attendant.container import Container, Who, record_failure
-from runs.attendant.downloads import AGENT_LOGS, VERIFIER_LOGS, DownloadState
+from runs.attendant.downloads import AGENT_LOGS, VERIFIER_LOGS
 from runs.attendant.execs import Command
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
@@ -233,7 +233,9 @@ class Service:
                 return {}, []
             case requests.Look():
                 self._require_downloadable(request)
-                return {"root": (await self._session(request).bring(request.path)).root}, []
+                looked = await self._session(request).bring(request.path)
+                # Of what is refused Harbor would make an empty folder and send that to the verifier.
+                return {"root": looked.root if looked.is_taken else None}, []
             case requests.Download():
                 return await self._download(request)
             case requests.Stop():
@@ -390,7 +392,7 @@ class Service:
         fetched = agent.fetched(path) if agent is not None else None
         if fetched is None or fetched.copy is None or path not in (CONVENTION_ARTIFACTS, *self.trial.artifacts()):
             return None
-        return fetched.copy.root if fetched.outcome in (DownloadState.OK, DownloadState.PARTIAL) else None
+        return fetched.copy.root if fetched.is_taken else None
 
     def _said(self, content: IO[bytes]) -> dict[str, str]:
         """Path -> SHA-256 of the files in the content, read strictly and thrown away."""

@@ -34,6 +34,7 @@ class FakeSession:
         self.said: list[Any] = []
         self.commands_run, self.agent_ran = 0, False
         self.forever: asyncio.Event | None = None
+        self.outcome = DownloadState.OK
 
     def make_directories(self, paths: Any, mode: int) -> None:
         self.said.append(("directories", tuple(paths)))
@@ -69,10 +70,10 @@ class FakeSession:
 
     async def bring(self, path: str) -> Fetched:
         copy = KeptCopy(self.kept)
-        return Fetched(path, "artifact", DownloadState.OK, root="directory", copy=copy)
+        return Fetched(path, "artifact", self.outcome, root="directory", copy=copy)
 
     def fetched(self, path: str) -> Fetched | None:
-        return Fetched(path, "artifact", DownloadState.OK, copy=KeptCopy(self.kept)) if path == "/app/output" else None
+        return Fetched(path, "artifact", self.outcome, copy=KeptCopy(self.kept)) if path == "/app/output" else None
 
     async def close(self) -> None:
         self.said.append("close")
@@ -195,6 +196,29 @@ AGENT_COMMAND = (
     "--exit-immediately 2>&1 </dev/null | tee /logs/agent/mini-swe-agent.txt"
 )
 GRADING = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1"
+
+
+@pytest.mark.parametrize("outcome", DownloadState)
+def test_only_an_output_that_was_taken_looks_like_a_folder_and_enters_the_verifier(
+    peer: Peer, outcome: DownloadState
+) -> None:
+    """Of another Harbor would send an empty folder: an error of ours, and not the agent's failure."""
+    taken = outcome in (DownloadState.OK, DownloadState.PARTIAL)
+
+    async def act(talk: Talk) -> None:
+        await talk.start(AGENT)
+        peer.sessions["agent"].outcome = outcome
+        talk.send("look", session=AGENT, path="/app/output")
+        assert (await talk.answer())["root"] == ("directory" if taken else None)
+        await talk.start(VERIFIER)
+        talk.send("upload", session=VERIFIER, purpose="artifacts_in", target="/app/output")
+        talk.content({"out.txt": b"kept"}, peer.run / "sent")
+        await talk.answer()
+        talk.left()
+
+    assert peer.talk(act) == (0 if taken else "sandbox.content")
+    sent = [said for said in peer.sessions["verifier"].said if said[0] == "upload"]
+    assert sent == ([("upload", "artifacts_in", ["/app/output/out.txt"])] if taken else [])
 
 
 def test_an_honest_conversation_is_carried_out_in_its_order(peer: Peer) -> None:

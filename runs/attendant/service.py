@@ -433,6 +433,9 @@ class Service:
 
     def _session(self, request: requests.OfSession) -> Session:
         session = self.sessions.get(request.session)
+        if session is None and request.session in self._opened.values():
+            # Its start was refused, and Harbor goes on to save what there is.
+            raise StartRefused("container.not_started", "The container was never started.")
         if session is None or request.session in self._stopped:
             raise Violation("session", "a session that is not open")
         return session

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.attendant.sandbox import UID, Sandbox, missing_programs, system_call_filter
+from runs.attendant.sandbox import PRIVATE_BYTES, UID, Sandbox, missing_programs, system_call_filter
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -200,7 +200,7 @@ _DEVICES = (
     "assert set(os.listdir('/dev')) - {'null', 'zero', 'full', 'random', 'urandom', 'tty', 'pts', 'ptmx', 'shm', "
     "'fd', 'stdin', 'stdout', 'stderr', 'core', 'console'}"
 )
-_FILL = "[open(f'f{n}', 'wb').write(bytes(30 << 20)) for n in range(12)]"
+_FILL = f"[open(f'f{{n}}', 'wb').write(bytes(32 << 20)) for n in range({PRIVATE_BYTES // (32 << 20) + 1})]"
 _THREADS = "[threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range(200)]"
 
 

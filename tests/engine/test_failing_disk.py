@@ -18,7 +18,7 @@ TASK = "config-merge"
 @pytest.fixture
 def own_disk(gate: Gate) -> Iterator[GateSite]:
     """A site whose data folder is a file system of its own, just larger than a run needs to begin."""
-    with on_own_disk(gate.site, "1300m") as site:
+    with on_own_disk(gate.site, "2500m") as site:
         yield site
 
 

@@ -94,8 +94,8 @@ def expiry_document(
 
 
 @serializes("benchsite.classification/v1")
-def classification_document(facts: RunFacts, judgement: RunJudgement) -> Document:
-    """What a copied run folder amounts to."""
+def classification_document(facts: RunFacts, judgement: RunJudgement, ignored: Iterable[str] = ()) -> Document:
+    """What a copied run folder amounts to; ``ignored`` are files in it that no run wrote."""
     suite = judgement.suite
     return {
         "run_id": facts.run_id,
@@ -103,6 +103,7 @@ def classification_document(facts: RunFacts, judgement: RunJudgement) -> Documen
         "verdict": suite.verdict.value,
         "sentence": suite.sentence,
         "counts": asdict(suite.counts),
+        "ignored": list(ignored),
         "failed_checks": [{"name": check.name, "code": check.code} for check in facts.checks if not check.ok],
         "trials": [trial_document(trial, result) for trial, result in zip(facts.trials, judgement.trials, strict=True)],
     }

@@ -34,7 +34,6 @@ class FileRead:
     path: str
     state: FileState
     size: int = 0
-    mtime: float | None = None
     data: bytes = b""
     detail: str = ""
 
@@ -203,7 +202,7 @@ def printable(path: str) -> str:
 
 def _read_open(handle: int, info: os.stat_result, path: str, limit: int) -> FileRead:
     if info.st_size > limit:
-        return FileRead(path, FileState.TOO_LARGE, info.st_size, info.st_mtime)
+        return FileRead(path, FileState.TOO_LARGE, info.st_size)
     pieces = []
     left = limit + 1
     while left > 0 and (block := os.read(handle, min(CHUNK, left))):
@@ -211,9 +210,9 @@ def _read_open(handle: int, info: os.stat_result, path: str, limit: int) -> File
         left -= len(block)
     data = b"".join(pieces)
     if len(data) > limit:
-        return FileRead(path, FileState.TOO_LARGE, len(data), info.st_mtime)
+        return FileRead(path, FileState.TOO_LARGE, len(data))
     state = FileState.OK if data else FileState.EMPTY
-    return FileRead(path, state, len(data), info.st_mtime, data)
+    return FileRead(path, state, len(data), data)
 
 
 def _state_of(error: OSError) -> FileState:

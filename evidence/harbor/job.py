@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.foreign_files import is_foreign
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.harbor.applied import (
     config_differences,
@@ -65,7 +66,8 @@ class HarborFacts:
 
 def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> HarborFacts:
     """Everything under `base` (the job folder, relative); `task` is the spec's task of this trial."""
-    folders = tuple(name for name in folder.names(base) if folder.names(f"{base}/{name}", limit=1))
+    names = (name for name in folder.names(base) if not is_foreign(name))
+    folders = tuple(name for name in names if folder.names(f"{base}/{name}", limit=1))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
     nothing = Document("", "missing", {})
     result = _document(folder, f"{trial}/result.json") if trial else nothing

@@ -5,7 +5,7 @@ container, so it is the proof that classification rests on; it is read as strict
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -52,9 +52,12 @@ class Exec:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
+    """`modified` is the time that the file had in its container, seconds since 1970; a download alone records it."""
+
     path: str
     size: int
     sha256: str
+    modified: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +289,8 @@ def _transfer(event: dict[str, Any]) -> Transfer:
 
 
 def _copied(entry: dict[str, Any]) -> CopiedFile:
-    return CopiedFile(text(section(entry)["path"]), whole(entry["size"]), text(entry["sha256"]))
+    modified = maybe(section(entry).get("modified"), whole)
+    return CopiedFile(text(entry["path"]), whole(entry["size"]), text(entry["sha256"]), modified)
 
 
 def _counters(event: dict[str, Any]) -> Counters:

@@ -6,7 +6,8 @@ the files sorted by the code points of their paths below the folder:
     {"files":[{"path":"journal.json","sha256":"…","size":123},…],"schema":"benchsite.folder-tree/v1"}
 
 What stands there as something else than a plain file, or cannot be read, has null for its hash and 0 for its size: it
-is part of the tree, and nothing of it is believed.
+is part of the tree, and nothing of it is believed. What a desktop system puts beside a copy is no part of it
+(`benchsite.lib.foreign_files`); a file of such a name that was evidence is held to the provider's record.
 """
 
 import re
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass
 
 from benchsite.lib.canonical import Json, canonical_sha256
 from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.foreign_files import is_foreign
 
 SCHEMA = "benchsite.folder-tree/v1"
 MAX_FILES = 40_960
@@ -47,8 +49,9 @@ def tree_files(folder: Folder) -> list[TreeFile]:
     listing = folder.walk(limit=MAX_FILES)
     if listing.truncated:
         raise TreeTooLarge(f"more than {MAX_FILES:,} files")
+    paths = (entry.path for entry in listing.entries)
     found = []
-    for path in sorted(entry.path for entry in listing.entries if not LEFT_OUT.fullmatch(entry.path)):
+    for path in sorted(path for path in paths if not LEFT_OUT.fullmatch(path) and not is_foreign(path)):
         state, size, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
         plain = state in (FileState.OK, FileState.EMPTY)
         found.append(TreeFile(path, size if plain else 0, digest if plain else None))

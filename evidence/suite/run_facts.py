@@ -11,10 +11,12 @@ from typing import Any
 from benchsite.lib.canonical import canonical_sha256
 from benchsite.lib.canonical import load_object as load_canonical
 from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.foreign_files import is_foreign
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, equal, mapping
+from evidence.reading.tree import MAX_FILES
 from evidence.trial.container_checks import run_container_checks
 from evidence.trial.facts import TrialFacts
 from evidence.trial.files import RunContext, text
@@ -103,6 +105,14 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
     )
 
 
+def ignored_files(directory: Path, facts: RunFacts) -> list[str]:
+    """What a desktop system put into the copy, sorted; a file of such a name that a transfer recorded is judged."""
+    judged = {check.name for trial in facts.trials for check in trial.checks}
+    listing = Folder(directory).walk(limit=MAX_FILES)
+    found = (entry.path for entry in listing.entries if is_foreign(entry.path))
+    return sorted(path for path in found if f"kept.{path}" not in judged)
+
+
 def _spec(folder: Folder) -> tuple[RunSpec | None, str | None, str, str]:
     """The spec and its hash; and why it cannot be read, or is no spec although its hash can be compared."""
     read = folder.read("spec.json", limit=MAX_SPEC_BYTES)
@@ -179,7 +189,7 @@ def _identity_checks(
 def _trial_folder_checks(folder: Folder, spec: RunSpec) -> list[Proof]:
     """No folder may stand beside the requested trials."""
     expected = {str(task.ordinal) for task in spec.tasks}
-    foreign = [name for name in folder.names("trials") if name not in expected]
+    foreign = [name for name in folder.names("trials") if name not in expected and not is_foreign(name)]
     return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
 
 

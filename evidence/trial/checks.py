@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from benchsite.lib.folder import Folder
 from evidence.harbor.job import HarborFacts
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
@@ -12,7 +11,7 @@ from evidence.trial.configured_checks import configuration_checks
 from evidence.trial.container_checks import container_checks
 from evidence.trial.files import RunContext, TrialFiles, text
 from evidence.trial.kept_checks import (
-    MAX_FILE_BYTES,
+    REWARDS,
     kept_checks,
     recorded_proof,
     verifier_input_check,
@@ -42,7 +41,7 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         _steps_check(context, trial),
         *kept_checks(context.folder, files.base, files.observed),
         verifier_input_check(files.observed),
-        _reward_age_check(context.folder, files.base, files.observed),
+        _reward_age_check(files.observed),
     ]
 
 
@@ -142,15 +141,21 @@ def _order_proof(observed: Observed) -> Proof:
     )
 
 
-def _reward_age_check(folder: Folder, base: str, observed: Observed) -> Proof:
-    """A reward that is older than its verifier's container was not written by it (RW02)."""
+def _reward_age_check(observed: Observed) -> Proof:
+    """A reward that is older than its verifier's container was not written by it (RW02).
+
+    Its time is the one that it had in the container, as the provider recorded it: those of copies are whatever made
+    them. Records of earlier versions have none.
+    """
     opened = [moment(item.at) for item in observed.opened if item.role == VERIFIER]
     began = opened[-1] if opened else None
     limit = began.timestamp() - MTIME_SLACK_S if began is not None else None
     times = [
-        read.mtime
-        for name in ("reward.json", "reward.txt")
-        if (read := folder.read(f"{base}/kept/verifier/{name}", limit=MAX_FILE_BYTES)).mtime is not None
+        entry.modified
+        for item in observed.transfers
+        if item.role == VERIFIER and item.purpose == "verifier_logs"
+        for entry in item.entries
+        if entry.path in REWARDS
     ]
     old = limit is not None and any(time is not None and time < limit for time in times)
     return Proof("reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container")

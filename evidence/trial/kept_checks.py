@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from benchsite.lib.folder import FileState, Folder
+from benchsite.lib.foreign_files import is_foreign
 from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
 from evidence.reading.proofs import Proof
 from evidence.reading.redactions import Redaction, read_redactions
@@ -28,7 +29,8 @@ def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Proof]:
 
 
 def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
-    """No kept file without a record, above all no reward. Of a grading that was not fetched the classifier says so."""
+    """No kept file without a record, above all no reward. Of a grading that was not fetched the classifier says so.
+    What a desktop system put beside a copy is none of the run's files; one of such a name that was recorded is."""
     kept = _kept(observed)
     named = {path for transfer in kept for path, _ in kept_files(base, transfer)}
     passed_over = [f"{base}/{transfer.kept}/" for transfer in kept if transfer.files > len(transfer.entries)]
@@ -38,7 +40,7 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
     # What is no plain file of a size that is kept is never read as evidence, and has a code of its own.
     plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
     found = [entry.path for entry in plain if entry.path not in named]
-    foreign = [path for path in found if not path.startswith(tuple(passed_over))]
+    foreign = [path for path in found if not path.startswith(tuple(passed_over)) and not is_foreign(path)]
     return Proof("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
 
 
@@ -113,12 +115,16 @@ def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Ma
     """A copy with more files than its record names: all of them by the record's one hash (`combined_sha256`)."""
     root = f"{base}/{transfer.kept}"
     listing = folder.walk(root, limit=MAX_KEPT_FILES)
+    paths = sorted(entry.path for entry in listing.entries)
+    if len(paths) > transfer.files:  # a desktop system may have put files there; those that were recorded stay
+        named = {path for path, _ in kept_files(base, transfer)}
+        paths = [path for path in paths if path in named or not is_foreign(path.removeprefix(f"{root}/"))]
     lines = []
-    for entry in sorted(listing.entries, key=lambda entry: entry.path):
-        _, size, digest = folder.sha256(entry.path, limit=MAX_FILE_BYTES)
-        if entry.path in redactions:  # its size before is not known any more; its hash is compared where it is named
-            return Proof(f"kept.{root}", _CODE, len(listing.entries) == transfer.files, "not as many files")
-        lines.append(f"{digest} {size} {entry.path.removeprefix(root + '/')}\n")
+    for path in paths:
+        _, size, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
+        if path in redactions:  # its size before is not known any more; its hash is compared where it is named
+            return Proof(f"kept.{root}", _CODE, len(paths) == transfer.files, "not as many files")
+        lines.append(f"{digest} {size} {path.removeprefix(root + '/')}\n")
     found = hashlib.sha256("".join(lines).encode("utf-8", "replace")).hexdigest()
     held = not listing.truncated and len(lines) == transfer.files and found == transfer.sha256
     return Proof(f"kept.{root}", _CODE, held, f"{len(lines)} files")

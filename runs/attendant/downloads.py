@@ -41,8 +41,8 @@ class DownloadState(StrEnum):
 class Fetched:
     """One download. `code` says why it is partial, refused or failed, or why Harbor gets less than was kept.
 
-    `cut_off` means that reading ended early, so a blocked
-    `tar` still stands in the container.
+    `modified` has the container's own time of each file, in seconds since 1970. `cut_off` means that reading ended
+    early, so a blocked `tar` still stands in the container.
     """
 
     path: str
@@ -53,6 +53,7 @@ class Fetched:
     files: int = 0
     size: int = 0
     copy: KeptCopy | None = None
+    modified: dict[str, int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     cut_off: bool = False
@@ -100,6 +101,7 @@ def _fetch(container: Container, path: str, purpose: str, kept: Path, limits: Li
         files=len(copy.entries),
         size=sum(entry.size for entry in copy.entries),
         copy=copy,
+        modified=unpacked.modified,
         refusals=unpacked.refusals,
         refused=unpacked.refused,
     )

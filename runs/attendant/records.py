@@ -54,7 +54,9 @@ def of_download(fetched: Fetched, trial_directory: Path) -> dict[str, Any]:
         "size": fetched.size,
         "sha256": fetched.copy.sha256 if fetched.copy else None,
         "kept": kept.relative_to(trial_directory).as_posix() if kept else None,
-        "entries": [entry.as_json() for entry in fetched.entries[:MAX_ENTRIES]],
+        "entries": [
+            {**entry.as_json(), "modified": fetched.modified.get(entry.path)} for entry in fetched.entries[:MAX_ENTRIES]
+        ],
         "refusals": [{"path": refusal.path, "code": f"transfer.{refusal.code}"} for refusal in fetched.refusals],
         "refused": {f"transfer.{code}": count for code, count in sorted(fetched.refused.items())},
     }

@@ -7,7 +7,7 @@ listed and counted. Nothing is ever sought, and no more than `Limits` is read or
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 BLOCK = 512
@@ -76,13 +76,15 @@ class Place(Protocol):
 class Unpacked:
     """What came: `root` is "file", "directory" or None when nothing acceptable stood at the asked path.
 
-    `refusals` lists the first ones, `refused` counts all by code. `ended_by` is the code that ended reading early.
+    `modified` has the time of each file taken. `refusals` lists the first ones, `refused` counts all by code.
+    `ended_by` is the code that ended reading early.
     """
 
     root: str | None = None
     files: int = 0
     size: int = 0
     members: int = 0
+    modified: dict[str, int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     ended_by: str | None = None
@@ -108,11 +110,12 @@ class MemberRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One tar header: `kind` is its type flag."""
+    """One tar header: `kind` is its type flag, `modified` the file's time in whole seconds since 1970."""
 
     name: bytes
     kind: bytes
     size: int
+    modified: int
 
 
 class ByteStream:
@@ -219,6 +222,7 @@ class _Reader:
             raise MemberRefused("too_large")
         self.result.files += 1
         self.result.size += header.size
+        self.result.modified[path] = header.modified
         pieces = self.stream.pieces(header.size)
         self.place.file(path, pieces)
         for _ in pieces:
@@ -266,7 +270,7 @@ def next_header(stream: ByteStream) -> Header | None:
                 raise MemberRefused("format")
             return None
         if header.kind not in (b"L", b"K"):
-            return Header(header.name if long_name is None else long_name, header.kind, header.size)
+            return replace(header, name=header.name if long_name is None else long_name)
         if not 0 < header.size <= MAX_LONG_NAME_BYTES:
             raise MemberRefused("too_large" if header.size else "format")
         data = b"".join(stream.pieces(header.size)).rstrip(b"\0")
@@ -315,12 +319,19 @@ def _header(block: bytes) -> Header | None:
     name = block[:100].split(b"\0", 1)[0]
     if block[257:265] == b"ustar\x0000" and (above := block[345:500].split(b"\0", 1)[0]):
         name = above + b"/" + name
-    return Header(name, block[156:157], _size(block[124:136]))
+    return Header(name, block[156:157], _size(block[124:136]), _time(block[136:148]))
 
 
 def _size(field_: bytes) -> int:
     if field_[0] == 0x80:
         return int.from_bytes(field_[1:], "big")
+    return _octal(field_)
+
+
+def _time(field_: bytes) -> int:
+    """GNU tar writes a time before 1970, or beyond eleven octal digits, as a two's complement."""
+    if field_[0] in (0x80, 0xFF):
+        return int.from_bytes(field_[1:], "big", signed=field_[0] == 0xFF)
     return _octal(field_)
 
 

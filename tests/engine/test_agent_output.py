@@ -21,8 +21,8 @@ def transfer(run: EndedRun, trial: int, purpose: str) -> dict[str, Any]:
     return found[-1]
 
 
-def by_path(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(entries, key=lambda entry: str(entry["path"]))
+def by_path(entries: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
+    return sorted((entry["path"], entry["size"], entry["sha256"]) for entry in entries)
 
 
 def test_a_spoiled_trial_is_a_failure_like_a_wrong_one(outputs: EndedRun) -> None:

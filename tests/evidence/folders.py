@@ -7,7 +7,6 @@ one difference leads to.
 import copy
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -132,6 +131,7 @@ class TrialCase:
                         "path": path.removeprefix(f"{kept.removeprefix('kept/')}/"),
                         "size": len(data),
                         "sha256": sha256(data),
+                        "modified": int((_origin + timedelta(seconds=self.offset + 20)).timestamp()),
                     }
                     for path, data in sorted(self.kept.items())
                     if path.startswith(kept.removeprefix("kept/") + "/")
@@ -218,8 +218,6 @@ def write_trial(base: Path, trial: TrialCase) -> None:
     for path, data in {**{f"kept/{path}": data for path, data in trial.kept.items()}, **trial.extra}.items():
         (base / path).parent.mkdir(parents=True, exist_ok=True)
         (base / path).write_bytes(data)
-        moment = (_origin + timedelta(seconds=trial.offset + 20)).timestamp()
-        os.utime(base / path, (moment, moment))
 
 
 def load_run(root: Path) -> RunCase:

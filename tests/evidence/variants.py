@@ -6,6 +6,7 @@ A variant changes the documents of a run before they are written. Its trial is t
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from tests.evidence.folders import AGENT_VERSION, RunCase, at, counters, exception, failed_request
@@ -105,8 +106,9 @@ REWARDS = [
 
 
 def old_reward(run: RunCase) -> None:
-    """The file's mtime is set by the writer 20 s after the trial's start; so the verifier opens later here."""
-    run.trial.event("opened", role="verifier")["at"] = at(1000)
+    """Baked into the verifier's image, with the time that it has there."""
+    for entry in run.trial.event("transfer", purpose="verifier_logs")["entries"]:
+        entry["modified"] = int(datetime.fromisoformat(run.run["started_at"]).timestamp()) - 3600
 
 
 def result(**changes: Any) -> Change:

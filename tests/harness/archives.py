@@ -17,6 +17,7 @@ class Member:
     size: int | None = None
     magic: bytes = b"ustar  \0"
     checksum: int | None = None
+    modified: int = 1_700_000_000
 
     def blocks(self) -> bytes:
         size = len(self.data) if self.size is None else self.size
@@ -24,6 +25,9 @@ class Member:
         block[: len(self.name)] = self.name[:100]
         block[100:108] = b"0000644\0"
         block[124:136] = number(size)
+        block[136:148] = number(self.modified)
+        if self.modified < 0:
+            block[136] = 0xFF
         block[148:156] = b" " * 8
         block[156:157] = self.kind
         block[257:265] = self.magic

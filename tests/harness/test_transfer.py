@@ -42,6 +42,13 @@ def test_a_single_file_is_its_own_root() -> None:
     assert (result.root, result.complete, place.files) == ("file", True, {"": b"whole"})
 
 
+@pytest.mark.parametrize("modified", [0, 1_700_000_000, 2**40, -1, -(2**40)])
+def test_the_time_that_a_file_had_in_its_container_is_read(modified: int) -> None:
+    result, _ = read(archive(Member(b"logs/agent/a", b"x", modified=modified)))
+    assert result.complete
+    assert result.modified == {"a": modified}
+
+
 def test_an_archive_without_members_has_no_root() -> None:
     result, _ = read(END)
     assert (result.root, result.members, result.complete) == (None, 0, True)

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from benchsite.lib.serializing import Exit
 from evidence.serializers import classification_document
 from evidence.suite.judgement import RunJudgement, judge
-from evidence.suite.run_facts import RunFacts, read_run
+from evidence.suite.run_facts import RunFacts, ignored_files, read_run
 from runs.management.command import SiteCommand
 from runs.management.run_text import coverage
 from runs.serializers.errors import exit_of_verdict
@@ -38,17 +38,19 @@ class Command(SiteCommand):
             raise BadInput("--spec-sha256: write the hash as 64 digits of 0 to 9 and a to f.", code="input.no_sha256")
         facts = read_run(directory, spec_sha256=expected)
         judgement = judge(facts, cleanup_clean=_is_clean(facts))
-        self._print(facts, judgement)
+        self._print(facts, judgement, ignored_files(directory, facts))
         return exit_of_verdict(judgement.suite.verdict)
 
-    def _print(self, facts: RunFacts, judgement: RunJudgement) -> None:
+    def _print(self, facts: RunFacts, judgement: RunJudgement, ignored: list[str]) -> None:
         results, suite = judgement.trials, judgement.suite
         rows = [
             [trial.trial, trial.task, result.bucket, result.code, result.sentence]
             for trial, result in zip(facts.trials, results, strict=True)
         ]
         self.output.table(("trial", "task", "result", "code", "why"), rows)
-        document = classification_document(facts, judgement)
+        if ignored:
+            self.output.line(f"ignored, because a desktop system puts such files there: {', '.join(ignored)}")
+        document = classification_document(facts, judgement, ignored)
         self.output.line(f"{suite.verdict}: {suite.sentence} {coverage(document['counts'])}")
         self.output.json(document)
 

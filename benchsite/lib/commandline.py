@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 from benchsite.lib.serializing import Exit, error_document
 
+# Commands that only read the files they are given run with settings of their own: a broken site keeps none from them.
+FILES_ONLY = ("classify",)
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 
@@ -24,9 +26,14 @@ def main() -> None:
 
 
 def _run_django() -> None:
+    if sys.argv[1:2] and sys.argv[1] in FILES_ONLY:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "benchsite.offline"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchsite.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import ManagementUtility, get_commands
+    from django.db import Error as DatabaseFailed
+
+    from benchsite.lib.database_trouble import CODE, database_trouble
 
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever started it closed it, and wants neither words nor a failure for them
@@ -50,6 +57,10 @@ def _run_django() -> None:
         sys.exit(int(Exit.ERROR))
     except ImproperlyConfigured as error:  # a setting is wrong; its sentence says which
         _refuse("command.settings", str(error))
+    except DatabaseFailed as error:  # in one of Django's own commands, or before one began
+        if not (sentence := database_trouble(error)):
+            raise
+        _refuse(CODE, sentence, Exit.ERROR)
     except ModuleNotFoundError as error:
         module = os.environ["DJANGO_SETTINGS_MODULE"]
         if error.name is None or not module.startswith(error.name):

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.utils import OperationalError, ProgrammingError
 
+from benchsite.lib.database_trouble import CODE as UNUSABLE
+from benchsite.lib.database_trouble import database_trouble
 from benchsite.lib.disk import disk_trouble
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit, error_document
@@ -34,6 +35,7 @@ class SiteCommand(BaseCommand):
     """A command with ``--json``, ``--user``, typed errors and the shared exit codes; subclasses define ``act``."""
 
     requires_migrations_checks = False
+    requires_system_checks: list[str] = []  # they open the database, which not every command needs
     # Django's own options still work; the help shows what the command itself takes.
     suppressed_base_arguments = {
         "--version", "--verbosity", "--traceback", "--settings", "--pythonpath", "--no-color", "--force-color",
@@ -87,17 +89,6 @@ class SiteCommand(BaseCommand):
         """What the command does: prints to ``self.output`` and returns the exit code."""
         raise NotImplementedError
 
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Django's own checks before a command use the database too."""
-        try:
-            return super().execute(*args, **options)
-        except (OperationalError, ProgrammingError) as error:
-            self.output = self._printer(options)
-            sys.exit(int(self._database_error(error)))
-        except CommandError as error:  # Django's own, as of a system check: it would exit with 1
-            self._printer(options).error(error_document("command.settings", str(error).strip(), Exit.BAD_INPUT))
-            sys.exit(int(Exit.BAD_INPUT))
-
     def _printer(self, options: dict[str, Any]) -> Printer:
         out, err = getattr(self.stdout, "_out", self.stdout), getattr(self.stderr, "_out", self.stderr)
         return Printer(out, err, as_json=options["json"])
@@ -108,8 +99,6 @@ class SiteCommand(BaseCommand):
             code = self.act(self.user_of(options), options)
         except (Refusal, DocumentError, IllegalTransition, PermissionDenied) as error:
             code = self._refused(error)
-        except (OperationalError, ProgrammingError) as error:
-            code = self._database_error(error)
         except KeyboardInterrupt as stop:
             sentence = getattr(stop, "sentence", "Stopped by Ctrl-C. Whatever had been started goes on.")
             code = self.output.error(error_document("command.interrupted", sentence, Exit.ERROR))
@@ -121,19 +110,15 @@ class SiteCommand(BaseCommand):
         if code != Exit.DONE:
             sys.exit(int(code))
 
-    def _database_error(self, error: Exception) -> Exit:
-        """A database that was never migrated, or cannot be reached, is no reason for a traceback."""
-        sentence = "The database cannot be used. Is it running, is its disk full, and did you run manage.py migrate?"
-        reason = " ".join(str(error).split())  # a server's message has several lines
-        return self.output.error(error_document("database.unusable", f"{sentence} ({reason})", Exit.ERROR))
-
     def _unexpected(self, error: Exception) -> Exit:
-        """An error of the engine, the assets, a journal or the disk has a code and a sentence; any other one is a
-        defect."""
+        """An error of the engine, the assets, a journal, the database or the disk has a code and a sentence; any other
+        one is a defect."""
         code, sentence, detail = getattr(error, "code", None), getattr(error, "sentence", None), ""
         if not (isinstance(code, str) and isinstance(sentence, str)):
             trouble = disk_trouble(error)
-            if trouble is not None:
+            if unusable := database_trouble(error):
+                code, sentence = UNUSABLE, unusable
+            elif trouble is not None:
                 code, sentence, detail = trouble.code, trouble.sentence, trouble.detail
             else:
                 code, detail = "command.failed", traceback.format_exc()

@@ -36,7 +36,6 @@ class Command(SiteCommand):
         "check every stored file of one. Lists every problem. Exit 1 when a certification failed, 4 when a stored file "
         "is lost or differs."
     )
-    requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         actions = ["build", "verify", "certify", "import", "list", "check"]

@@ -17,7 +17,6 @@ from runs.services import access, registry
 
 class Command(SiteCommand):
     help = "Check a profile file, or check and store it. Lists every problem."
-    requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

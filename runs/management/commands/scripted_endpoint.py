@@ -30,7 +30,6 @@ class Command(SiteCommand):
         "Serve a scripted chat-completions endpoint, which is no model, until TERM or Ctrl-C. The requested "
         "model alias chooses the script; clients need the key in BENCHSITE_SCRIPTED_KEY (or _FILE)."
     )
-    requires_system_checks: list[str] = []
 
     def add_own_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

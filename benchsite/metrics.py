@@ -48,7 +48,7 @@ _BUCKETS = tuple(bucket.value for bucket in Bucket)
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """The numbers, for this host itself, whoever holds the token, and administrators; 403 for everybody else."""
-    if not may_read(request):
+    if not (is_direct_loopback(request.META) or _has_token(request) or access.may(request.user, access.VIEW_AUDIT)):
         return _plain(
             "metrics.refused: Ask from this host, send the bearer token, or sign in as an administrator.\n", 403
         )
@@ -59,10 +59,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     response = HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
     response["Cache-Control"] = "no-store"
     return response
-
-
-def may_read(request: HttpRequest) -> bool:
-    return is_direct_loopback(request.META) or _has_token(request) or access.may(request.user, access.VIEW_AUDIT)
 
 
 def _has_token(request: HttpRequest) -> bool:
@@ -93,21 +89,42 @@ class SiteCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = timezone.now()
-        yield _build()
+        versions = {"version": __version__, "python": platform.python_version(), "django": django.get_version()}
+        yield InfoMetricFamily("benchsite_build", "What runs here", value=versions)
         yield from _runs(now)
-        yield _workers()
-        yield from _stages(now)
+        found = count_workers()
+        states = {"alive": found.alive, "stale": found.stale, "stopped": found.stopped, "lost": found.lost}
+        yield _labelled("workers", "Worker hosts by what is known of them", "state", states)
+        # Two queries: the newest runs of the window that have ended, and when they entered their stages.
+        seconds = GaugeMetricFamily(
+            "benchsite_stage_seconds", "Seconds in a stage, of recent runs", labels=["stage", "quantile"]
+        )
+        samples = GaugeMetricFamily("benchsite_stage_samples", "How many durations that is made of", labels=["stage"])
+        for stage, durations in sorted(_durations(now).items()):
+            ordered = sorted(durations)
+            samples.add_metric([stage], len(ordered))
+            for quantile in QUANTILES:
+                seconds.add_metric([stage, str(quantile)], ordered[ceil(quantile * len(ordered)) - 1])
+        yield seconds
+        yield samples
         yield gauge("evidence_bytes", "Bytes of stored evidence, at most five minutes old", EVIDENCE.value())
-        yield from _host()
+        # What this web host sees: its disk and the queue; nothing is said of a disk that does not answer.
+        try:
+            free, total = DISK.answer()
+        except Unanswered:
+            pass
+        else:
+            yield gauge("data_disk_free_bytes", "Free bytes of the disk of the data folder", free)
+            yield gauge("data_disk_total_bytes", "All bytes of that disk", total)
+        try:
+            up = REDIS.answer()
+        except Unanswered:
+            up = False
+        yield gauge("redis_up", "Whether the queue answers", float(up))
 
 
 def gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"benchsite_{name}", what, value=value)
-
-
-def _build() -> Metric:
-    versions = {"version": __version__, "python": platform.python_version(), "django": django.get_version()}
-    return InfoMetricFamily("benchsite_build", "What runs here", value=versions)
 
 
 def _runs(now: datetime) -> Iterator[Metric]:
@@ -148,27 +165,6 @@ def _labelled(name: str, what: str, label: str, values: dict[str, int]) -> Metri
     return family
 
 
-def _workers() -> Metric:
-    found = count_workers()
-    states = {"alive": found.alive, "stale": found.stale, "stopped": found.stopped, "lost": found.lost}
-    return _labelled("workers", "Worker hosts by what is known of them", "state", states)
-
-
-def _stages(now: datetime) -> Iterator[Metric]:
-    """Two queries: the newest runs of the window that have ended, and when they entered their stages."""
-    seconds = GaugeMetricFamily(
-        "benchsite_stage_seconds", "Seconds in a stage, of recent runs", labels=["stage", "quantile"]
-    )
-    samples = GaugeMetricFamily("benchsite_stage_samples", "How many durations that is made of", labels=["stage"])
-    for stage, durations in sorted(_durations(now).items()):
-        ordered = sorted(durations)
-        samples.add_metric([stage], len(ordered))
-        for quantile in QUANTILES:
-            seconds.add_metric([stage, str(quantile)], ordered[ceil(quantile * len(ordered)) - 1])
-    yield seconds
-    yield samples
-
-
 def _durations(now: datetime) -> dict[str, list[float]]:
     recent = Run.objects.filter(created_at__gte=now - WINDOW, ended_at__isnull=False, claimed_at__isnull=False)
     times = {key: (made, claimed) for key, made, claimed in _times(recent)}
@@ -186,22 +182,6 @@ def _durations(now: datetime) -> dict[str, list[float]]:
 
 def _times(recent: Any) -> Any:
     return recent.order_by("-created_at", "-id").values_list("pk", "created_at", "claimed_at")[:WINDOW_RUNS]
-
-
-def _host() -> Iterator[Metric]:
-    """What this web host sees: its disk and the queue; nothing is said of a disk that does not answer."""
-    try:
-        free, total = DISK.answer()
-    except Unanswered:
-        pass
-    else:
-        yield gauge("data_disk_free_bytes", "Free bytes of the disk of the data folder", free)
-        yield gauge("data_disk_total_bytes", "All bytes of that disk", total)
-    try:
-        up = REDIS.answer()
-    except Unanswered:
-        up = False
-    yield gauge("redis_up", "Whether the queue answers", float(up))
 
 
 @dataclass

@@ -33,10 +33,7 @@ class Navigation:
 def navigation(request: HttpRequest) -> dict[str, Any]:
     """The context of ``base.html``; looked up only when a page shows it."""
     theme = request.COOKIES.get(THEME_COOKIE, "")
-    return {
-        "navigation": SimpleLazyObject(lambda: _navigation(request)),
-        "theme": theme if theme in THEMES else "",
-    }
+    return {"navigation": SimpleLazyObject(lambda: _navigation(request)), "theme": theme if theme in THEMES else ""}
 
 
 def _navigation(request: HttpRequest) -> Navigation:

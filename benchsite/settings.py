@@ -97,9 +97,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "benchsite.navigation.navigation",
-            ],
+            ]
         },
-    },
+    }
 ]
 
 DATABASES = {"default": environ.database("DATABASE_URL", sqlite=DATA / "benchsite.sqlite3")}

@@ -58,14 +58,10 @@ def is_open(path: Path, bits: int) -> bool:
         return False
 
 
-def evidence_folder(site: Any) -> Path | None:
-    """Where evidence lies when it lies in files."""
-    storage = site.STORAGES["default"]
-    return Path(storage["OPTIONS"]["location"]) if storage["BACKEND"] == environ.FILES else None
-
-
 def has_open_evidence(site: Any) -> bool:
-    folder = evidence_folder(site)
+    # Where evidence lies when it lies in files.
+    storage = site.STORAGES["default"]
+    folder = Path(storage["OPTIONS"]["location"]) if storage["BACKEND"] == environ.FILES else None
     inside = folder is not None and folder.is_relative_to(site.DATA)  # then the data folder itself keeps it closed
     return folder is not None and not inside and is_open(folder, _OTHERS)
 

@@ -62,13 +62,12 @@ def account(request: HttpRequest) -> HttpResponse:
     context = {
         "groups": list(request.user.groups.values_list("name", flat=True)),
         "may": may_words(request.user),
-        "themes": [(value, word, value == request.COOKIES.get(THEME_COOKIE, "")) for value, word in _themes()],
+        "themes": [
+            (value, word, value == request.COOKIES.get(THEME_COOKIE, ""))
+            for value, word in [("", "As the system"), ("light", "Light"), ("dark", "Dark")]
+        ],
     }
     return render(request, "account.html", context)
-
-
-def _themes() -> list[tuple[str, str]]:
-    return [("", "As the system"), ("light", "Light"), ("dark", "Dark")]
 
 
 @require_POST

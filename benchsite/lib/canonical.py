@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from benchsite.lib import strict_json
 from benchsite.lib.problems import DocumentError, Problem, path_of, refuse
@@ -82,6 +83,15 @@ def load_object(data: bytes, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> JsonObje
     if not isinstance(value, dict):
         raise refuse("json.not_an_object", "the document is not a JSON object")
     return value
+
+
+def stored_object(text: str) -> dict[str, Any]:
+    """The object in a text that a row holds; empty where it is none, since a page must still say what it can."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def walk(value: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:

@@ -26,8 +26,7 @@ def form(pattern: str, wanted: str, *, max_length: int | None = None) -> Any:
 
 Sha256 = Annotated[str, form(SHA256, f"a SHA-256 in 64 lower-case hexadecimal digits, such as {'3f' * 32}")]
 Identifier = Annotated[
-    str,
-    form(IDENTIFIER, "1 to 128 lower-case letters, digits, dots, dashes or underscores, such as environment-smoke"),
+    str, form(IDENTIFIER, "1 to 128 lower-case letters, digits, dots, dashes or underscores, such as environment-smoke")
 ]
 Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 # Not Literal[1], which takes `true` and `1.0` too.
@@ -96,7 +95,14 @@ def _explained(kind: str, context: Mapping[str, Any], found: object) -> tuple[st
             return "missing_field", "the field is missing"
         case "union_tag_invalid":
             return "unexpected_value", f"the value is none of {context['expected_tags']}"
-    return _wrong_type(kind, found)
+    wanted = _KINDS.get(kind.split("_")[0], "of the expected type")
+    seen = _NAMES.get(type(found), "something else")
+    code = "wrong_type"
+    if kind.startswith(("int", "float")) and type(found) is bool:
+        code = "boolean_as_number"
+    elif kind.startswith("int") and type(found) is float:
+        code = "fraction_as_integer"
+    return code, f"it is {seen}, not {wanted}"
 
 
 def _length(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
@@ -114,17 +120,6 @@ _KINDS = {
 }  # fmt: skip
 _NAMES = {bool: "a boolean", int: "an integer", float: "a number with a fraction", str: "a text", list: "a list",
           dict: "an object", type(None): "null"}  # fmt: skip
-
-
-def _wrong_type(kind: str, found: object) -> tuple[str, str]:
-    wanted = _KINDS.get(kind.split("_")[0], "of the expected type")
-    seen = _NAMES.get(type(found), "something else")
-    code = "wrong_type"
-    if kind.startswith(("int", "float")) and type(found) is bool:
-        code = "boolean_as_number"
-    elif kind.startswith("int") and type(found) is float:
-        code = "fraction_as_integer"
-    return code, f"it is {seen}, not {wanted}"
 
 
 def _number(bound: object) -> str:

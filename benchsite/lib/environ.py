@@ -116,7 +116,16 @@ def database(name: str, *, sqlite: Path) -> dict[str, object]:
     """Django's database settings from a ``postgresql://`` URL; SQLite with WAL when the name is not set."""
     url = text(name, "")
     if not url:
-        return _sqlite(sqlite)
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": sqlite,
+            "TEST": {"NAME": sqlite.with_name("test.sqlite3")},  # a file, so that threads meet the real locks
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+            },
+        }
     like = "postgresql://user:password@host:5432/database"
     parts = _url(name, url, schemes={"postgres", "postgresql"}, like=like)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -178,19 +187,6 @@ def _url(name: str, url: str, *, schemes: set[str], like: str) -> SplitResult:
     if not well_formed:
         raise ImproperlyConfigured(f"{name} must look like {like}.")
     return parts
-
-
-def _sqlite(path: Path) -> dict[str, object]:
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": path,
-        "TEST": {"NAME": path.with_name("test.sqlite3")},  # a file, so that threads meet the real locks
-        "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
-        },
-    }
 
 
 def _file(name: str, path: Path) -> str:

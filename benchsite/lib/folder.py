@@ -115,10 +115,7 @@ class Folder:
     def names(self, path: str = "", *, limit: int = 1000) -> tuple[str, ...]:
         """The names in a directory, sorted, at most `limit`; empty when it is not a real directory."""
         try:
-            with (
-                self._directory(path.split("/") if path else []) as directory,
-                os.scandir(directory) as found,
-            ):
+            with self._directory(path.split("/") if path else []) as directory, os.scandir(directory) as found:
                 names = [entry.name for _, entry in zip(range(limit), found, strict=False)]
         except OSError:
             return ()

@@ -79,29 +79,24 @@ def formatter(form: Format = "auto") -> logging.Formatter:
     """The formatter of every line. `auto`: readable when stderr is a terminal, else JSON."""
     as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_shared(),
+        foreign_pre_chain=[
+            merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            # Only these: Django's own lines carry the whole request.
+            structlog.stdlib.ExtraAdder(allow=["status_code", "run", "job", "tool", "code"]),
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+        ],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *(_json() if as_json else _console()),
+            *(
+                [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(sort_keys=True)]
+                if as_json
+                else _console()
+            ),
             _scrubbed,
         ],
     )
-
-
-def _shared() -> list[Processor]:
-    return [
-        merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        # Only these: Django's own lines carry the whole request.
-        structlog.stdlib.ExtraAdder(allow=["status_code", "run", "job", "tool", "code"]),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-
-
-def _json() -> list[Processor]:
-    # The plain traceback: a structured one would hold local variables.
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(sort_keys=True)]
 
 
 def _console() -> list[Processor]:

@@ -32,6 +32,16 @@ class Problem:
         return Problem(f"{prefix}{separator}{self.path}", self.code, self.sentence)
 
 
+class CodedError(Exception):
+    """A failure with a stable `code`, a person's `sentence` that holds the remedy, and a private `detail`."""
+
+    def __init__(self, code: str, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.detail = detail
+
+
 class DocumentError(Exception):
     """A document that was refused, with every problem that was found, ordered by path.
 

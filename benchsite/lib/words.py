@@ -5,21 +5,7 @@ from math import floor
 
 NOT_RECORDED = "not recorded"
 NOT_REPORTED = "not reported"
-_SMALL = (
-    "no",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+_SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def duration(seconds: float | None, *, exact: bool = False) -> str:

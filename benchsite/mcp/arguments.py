@@ -48,8 +48,7 @@ class PreviewArguments(Closed):
         str | None, Field(description="Worker host that executes; by default the site's own", examples=["worker-1"])
     ] = None
     tasks: Annotated[
-        list[str] | None,
-        Field(description="Only these tasks of the profile; by default all", examples=[["file-tree"]]),
+        list[str] | None, Field(description="Only these tasks of the profile; by default all", examples=[["file-tree"]])
     ] = None
     max_trial_seconds: Annotated[Number, Field(description="A shorter limit than the profile's", examples=[300])] = None
     max_steps: Annotated[Number, Field(description="Fewer agent steps than the profile's", examples=[10])] = None

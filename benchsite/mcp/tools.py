@@ -14,7 +14,7 @@ from mcp_types import Tool as Listed
 from benchsite.lib import logs
 from benchsite.lib.closed import Closed
 from benchsite.lib.serializing import Exit, error_document
-from benchsite.mcp import arguments, evidence_tools, run_tools
+from benchsite.mcp import acts, arguments
 from benchsite.mcp.answers import REFUSED, failure, refusal
 
 log = logging.getLogger(__name__)
@@ -54,43 +54,43 @@ TOOLS = (
         "preview", "Preview a run",
         "Resolve exactly what a run would execute and check everything that can be checked. Starts nothing. "
         "Gives the preview's id, its spec with spec_sha256, all checks, and whether one of them blocks.",
-        arguments.PreviewArguments, run_tools.preview, changes=True, repeatable=False,
+        arguments.PreviewArguments, acts.preview, changes=True, repeatable=False,
     ),
     Tool(
         "start", "Start a previewed run",
         "Start what a preview of yours showed: give its id and its spec_sha256. Refused when anything changed since. "
         "The same preview twice gives the same run.",
-        arguments.StartArguments, run_tools.start, changes=True,
+        arguments.StartArguments, acts.start, changes=True,
     ),
     Tool(
         "status", "Status of runs",
         "One run with counts, verdict, cleanup and trials, or the newest runs.",
-        arguments.StatusArguments, run_tools.status,
+        arguments.StatusArguments, acts.status,
     ),
     Tool(
         "logs", "Log of a run",
         "A run's log lines from a cursor on. Only for roles that read private evidence.",
-        arguments.LogsArguments, run_tools.logs,
+        arguments.LogsArguments, acts.logs,
     ),
     Tool(
         "cancel", "Cancel a run",
         "Ask a run to end. Calling it twice is harmless; a run that was cancelled is never resumed.",
-        arguments.RunArguments, run_tools.cancel, changes=True, ends=True,
+        arguments.RunArguments, acts.cancel, changes=True, ends=True,
     ),
     Tool(
         "cleanup", "Retry a cleanup",
         "Ask the worker of a run that has ended to remove what the run left behind. Runs nothing, touches no evidence.",
-        arguments.RunArguments, run_tools.cleanup, changes=True,
+        arguments.RunArguments, acts.cleanup, changes=True,
     ),
     Tool(
         "evidence_list", "List evidence",
         "The files of a run with size, SHA-256 and state.",
-        arguments.EvidenceListArguments, evidence_tools.evidence_list,
+        arguments.EvidenceListArguments, acts.evidence_list,
     ),
     Tool(
         "evidence_read", "Read evidence",
         "At most 64 KiB of one file as text; its hash is checked and the read is audited.",
-        arguments.EvidenceReadArguments, evidence_tools.evidence_read,
+        arguments.EvidenceReadArguments, acts.evidence_read,
     ),
 )  # fmt: skip
 _BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -10,7 +10,7 @@ from benchsite.lib import markup, words
 
 register = template.Library()
 
-for element in (markup.icon, markup.result, markup.dot, markup.unknown, markup.digest, markup.moment):
+for element in (markup.icon, markup.result, markup.dot, markup.unknown, markup.digest, markup.moment, words.duration):
     register.simple_tag(element)
 
 

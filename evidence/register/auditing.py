@@ -77,7 +77,9 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
         _lay_out(readable, root)
         if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
             _lay_out_manifest(run, root)
-        suite = _suite(root)
+        # The suite result; a run whose host was lost never had one.
+        read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
+        suite = _loaded(read.data) if read.state is FileState.OK else None
         if suite is not None:
             differences += _published_differences(run, suite)
         if not expired:
@@ -196,12 +198,6 @@ def _published_differences(run: Run, suite: dict[str, Any]) -> Iterator[AuditDif
             yield AuditDifference("published_differs", f"trial {number}", str(document.get("bucket")), found)
         elif _loaded((row.result or "").encode()) != document:
             yield AuditDifference("published_differs", f"trial {number}", "the published result", "another one")
-
-
-def _suite(root: Path) -> dict[str, Any] | None:
-    """The suite result; a run whose host was lost never had one."""
-    read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
-    return _loaded(read.data) if read.state is FileState.OK else None
 
 
 def _loaded(data: bytes) -> dict[str, Any] | None:

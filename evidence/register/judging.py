@@ -64,23 +64,6 @@ def _failure(facts: RunFacts) -> Failure | None:
 
 def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
     """What the classifier made of one trial; what was not recorded stays None."""
-    return TrialEnd(
-        bucket=judgement.bucket,
-        failure_class=judgement.klass.value,
-        failure_code=judgement.failure_code,
-        reward=judgement.reward if judgement.evaluated else facts.reward.state.value_or_none,
-        trial_uuid=_uuid(facts.trial_uuid),
-        started_at=_time(facts.total.started_at),
-        ended_at=_time(facts.total.ended_at) if not facts.total.inverted else None,
-        timings=_timings(facts),
-        steps=facts.endpoint.completions or None,
-        prompt_tokens=facts.endpoint.prompt_tokens,
-        completion_tokens=facts.endpoint.completion_tokens,
-        badges=list(judgement.badges),
-    )
-
-
-def _timings(facts: TrialFacts) -> dict[str, Any]:
     timings: dict[str, Any] = {"clock": facts.total.clock}
     for key, phases in _PHASES.items():
         seconds = [facts.phases.get(phase, Interval()).seconds for phase in phases]
@@ -89,7 +72,20 @@ def _timings(facts: TrialFacts) -> dict[str, Any]:
             timings[key] = round(sum(known), 3)
     if facts.total.seconds is not None:
         timings["total_s"] = round(facts.total.seconds, 3)
-    return timings
+    return TrialEnd(
+        bucket=judgement.bucket,
+        failure_class=judgement.klass.value,
+        failure_code=judgement.failure_code,
+        reward=judgement.reward if judgement.evaluated else facts.reward.state.value_or_none,
+        trial_uuid=_uuid(facts.trial_uuid),
+        started_at=_time(facts.total.started_at),
+        ended_at=_time(facts.total.ended_at) if not facts.total.inverted else None,
+        timings=timings,
+        steps=facts.endpoint.completions or None,
+        prompt_tokens=facts.endpoint.prompt_tokens,
+        completion_tokens=facts.endpoint.completion_tokens,
+        badges=list(judgement.badges),
+    )
 
 
 def _uuid(text: str | None) -> uuid.UUID | None:

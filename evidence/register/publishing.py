@@ -26,16 +26,27 @@ def publish(run: Run, facts: RunFacts, judgement: RunJudgement, *, secrets: Iter
     """
     trials = []
     for trial, result in zip(facts.trials, judgement.trials, strict=True):
-        document = trial_document(trial, result, evidence_references(run, trial.trial))
+        # The register's entries of one trial: relative paths with hashes.
+        document = trial_document(
+            trial,
+            result,
+            tuple(
+                _reference(artifact)
+                for artifact in Artifact.objects.filter(run=run, trial=trial.trial).order_by("path")
+            ),
+        )
         Trial.objects.filter(run=run, ordinal=trial.trial).update(result=canonical_bytes(document).decode("ascii"))
         trials.append(document)
     observed = observed_worker(facts)
     provenance = provenance_document(facts, observed)
+    # Counts only: the ids of what is left are for operators, on the run's page.
+    resources = list(run.resources.all())
+    left = sum(resource.left for resource in resources)
     suite = suite_document(
         run=facts,
         verdict=judgement.suite,
         trials=trials,
-        cleanup=cleanup_document(run),
+        cleanup={"state": run.cleanup, "found": len(resources), "removed": len(resources) - left, "left": left},
         provenance_sha256=canonical_sha256(provenance),
         observed=observed,
         evidence_root=f"{run.key}/",
@@ -53,11 +64,6 @@ def quarantined(run: Run) -> bool:
     return Artifact.objects.filter(run=run, state="quarantined").exists()
 
 
-def evidence_references(run: Run, trial: int) -> tuple[dict[str, Any], ...]:
-    """The register's entries of one trial: relative paths with hashes."""
-    return tuple(_reference(artifact) for artifact in Artifact.objects.filter(run=run, trial=trial).order_by("path"))
-
-
 def _reference(artifact: Artifact) -> dict[str, Any]:
     return {
         "path": artifact.path,
@@ -66,10 +72,3 @@ def _reference(artifact: Artifact) -> dict[str, Any]:
         "size": artifact.size,
         "sha256": artifact.sha256 or None,
     }
-
-
-def cleanup_document(run: Run) -> dict[str, Any]:
-    """Counts only: the ids of what is left are for operators, on the run's page."""
-    resources = list(run.resources.all())
-    left = sum(resource.left for resource in resources)
-    return {"state": run.cleanup, "found": len(resources), "removed": len(resources) - left, "left": left}

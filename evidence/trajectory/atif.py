@@ -54,11 +54,7 @@ def _call(call: Fields) -> Call:
 def _result(result: Fields) -> Result:
     content = result.value.get("content")
     code = _RETURN_CODE.match(plain(content)[:200])
-    return Result(
-        text=shown(content),
-        call_id=result.text("source_call_id"),
-        returncode=int(code[1]) if code else None,
-    )
+    return Result(text=shown(content), call_id=result.text("source_call_id"), returncode=int(code[1]) if code else None)
 
 
 def _metrics(step: Fields) -> Metrics | None:
@@ -68,10 +64,7 @@ def _metrics(step: Fields) -> Metrics | None:
     metrics = step.below("metrics")
     cost = metrics.amount("cost_usd")
     return Metrics(
-        metrics.count("prompt_tokens"),
-        metrics.count("completion_tokens"),
-        metrics.count("cached_tokens"),
-        cost or None,
+        metrics.count("prompt_tokens"), metrics.count("completion_tokens"), metrics.count("cached_tokens"), cost or None
     )
 
 

@@ -91,7 +91,11 @@ def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summ
     found = matcher.summary
     summary.ledger_compared, summary.ledger_matched = found.compared, found.matched
     summary.ledger_answers = found.answers
-    data = json.dumps({"schema": SCHEMA, **_document(summary)}).encode()
+    names = [name for name in Summary.__dataclass_fields__ if name != "totals"]
+    totals = {name: getattr(summary.totals, name) for name in Totals.__dataclass_fields__}
+    data = json.dumps(
+        {"schema": SCHEMA, **{name: getattr(summary, name) for name in names} | {"totals": totals}}
+    ).encode()
     sink.write(data + TAIL.pack(len(data), MAGIC))
     return summary
 
@@ -185,7 +189,8 @@ def _finish(summary: Summary, layout: Layout, source: Source) -> None:
     """What the members beside the steps say, read after the scan."""
     members = {name: _member(source, place) for name, place in layout.members.items() if name not in _LISTS}
     summary.complete = layout.complete
-    summary.size = _size(source)
+    seek: Callable[[int, int], int] = source.seek  # type: ignore[assignment]
+    summary.size = seek(0, 2)
     if layout.scalars:
         summary.problems["entry_not_an_object"] += layout.scalars
     if layout.too_many:
@@ -193,35 +198,27 @@ def _finish(summary: Summary, layout: Layout, source: Source) -> None:
     elif not layout.complete and summary.size:
         summary.problems["file_cut"] += 1
     if layout.list_key == atif.LIST_KEY:
-        _finish_atif(summary, members)
+        summary.format = "atif"
+        summary.version = _word(members.get("schema_version"))
+        summary.supported = summary.version in atif.VERSIONS
+        summary.agent_version = _word(at(members.get("agent"), "version"))
+        summary.model = _word(at(members.get("agent"), "model_name"))
     elif layout.list_key is not None:
-        _finish_native(summary, members)
+        info = members.get("info")
+        summary.format = "native"
+        summary.version = _word(members.get("trajectory_format"))
+        summary.supported = summary.version is None or summary.version.startswith("mini-swe-agent-1")
+        summary.exit_status = _word(at(info, "exit_status")) or summary.exit_status
+        calls = at(info, "model_stats", "api_calls")
+        summary.api_calls = calls if type(calls) is int else None
+        summary.agent_version = _word(at(info, "mini_version"))
+        summary.model = _word(at(info, "config", "model", "model_name"))
+        cost = at(info, "model_stats", "instance_cost")
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost <= MAX_COST_USD:
+            summary.totals.cost_usd = float(cost)
 
 
 _LISTS = (native.LIST_KEY, atif.LIST_KEY)
-
-
-def _finish_atif(summary: Summary, members: dict[str, Any]) -> None:
-    summary.format = "atif"
-    summary.version = _word(members.get("schema_version"))
-    summary.supported = summary.version in atif.VERSIONS
-    summary.agent_version = _word(at(members.get("agent"), "version"))
-    summary.model = _word(at(members.get("agent"), "model_name"))
-
-
-def _finish_native(summary: Summary, members: dict[str, Any]) -> None:
-    info = members.get("info")
-    summary.format = "native"
-    summary.version = _word(members.get("trajectory_format"))
-    summary.supported = summary.version is None or summary.version.startswith("mini-swe-agent-1")
-    summary.exit_status = _word(at(info, "exit_status")) or summary.exit_status
-    calls = at(info, "model_stats", "api_calls")
-    summary.api_calls = calls if type(calls) is int else None
-    summary.agent_version = _word(at(info, "mini_version"))
-    summary.model = _word(at(info, "config", "model", "model_name"))
-    cost = at(info, "model_stats", "instance_cost")
-    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost <= MAX_COST_USD:
-        summary.totals.cost_usd = float(cost)
 
 
 def _member(source: Source, place: Range) -> Any:
@@ -231,14 +228,3 @@ def _member(source: Source, place: Range) -> Any:
 
 def _word(value: Any) -> str | None:
     return safe(value)[:100] if isinstance(value, str) and value else None
-
-
-def _size(source: Source) -> int:
-    seek: Callable[[int, int], int] = source.seek  # type: ignore[assignment]
-    return seek(0, 2)
-
-
-def _document(summary: Summary) -> dict[str, Any]:
-    names = [name for name in Summary.__dataclass_fields__ if name != "totals"]
-    totals = {name: getattr(summary.totals, name) for name in Totals.__dataclass_fields__}
-    return {name: getattr(summary, name) for name in names} | {"totals": totals}

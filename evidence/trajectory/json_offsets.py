@@ -87,7 +87,7 @@ class ListScanner:
                 if not done:
                     return position
                 continue
-            if self._is_inside():
+            if self._depth > (self._list_depth or 1):
                 position = _INSIDE.match(buffer, position).end()  # type: ignore[union-attr]
             else:
                 found = _TOKEN.search(buffer, position)
@@ -99,10 +99,6 @@ class ListScanner:
                 yield entry
             position += 1
         return size
-
-    def _is_inside(self) -> bool:
-        """Inside a value of which only its end matters."""
-        return self._depth > (self._list_depth or 1)
 
     def _rest_of_string(self, buffer: bytes, position: int) -> tuple[int, bool]:
         end = _STRING.match(buffer, position).end()  # type: ignore[union-attr]

@@ -35,7 +35,21 @@ def native_step(messages: list[Any]) -> Step:
     response = _response(head.value)
     role = head.text("role")
     if response is not None and role == "user":
-        return _unusable_answer(head, response, problems)
+        # An answer that the agent could not use: what the model said, and what the agent told it.
+        said = _first_message(response) or {}
+        fields = Fields(said, problems, "message")
+        return Step(
+            source="agent",
+            message=shown(said.get("content")),
+            calls=tuple(_call(Fields(call, problems, "tool_call")) for call in fields.items("tool_calls")),
+            results=(Result(shown(head.value.get("content"))),),
+            metrics=_metrics(response, problems),
+            at=_at(head),
+            model=_text(response, "model"),
+            problems=(*problems, "format_error"),
+            is_answer=True,
+            digests=_digests(said),
+        )
     if role == "assistant" or head.value.get("object") == "response":
         return _answer(head, response, results, problems)
     extra = head.below("extra")
@@ -73,30 +87,10 @@ def _answer(head: Fields, response: dict[str, Any] | None, results: list[Result]
     )
 
 
-def _unusable_answer(head: Fields, response: dict[str, Any], problems: list[str]) -> Step:
-    """An answer that the agent could not use: what the model said, and what the agent told it."""
-    said = _first_message(response) or {}
-    fields = Fields(said, problems, "message")
-    return Step(
-        source="agent",
-        message=shown(said.get("content")),
-        calls=tuple(_call(Fields(call, problems, "tool_call")) for call in fields.items("tool_calls")),
-        results=(Result(shown(head.value.get("content"))),),
-        metrics=_metrics(response, problems),
-        at=_at(head),
-        model=_text(response, "model"),
-        problems=(*problems, "format_error"),
-        is_answer=True,
-        digests=_digests(said),
-    )
-
-
 def _call(call: Fields) -> Call:
     function = call.below("function")
     return Call(
-        name=function.text("name") or "not recorded",
-        arguments=shown(_command(function)),
-        call_id=call.text("id"),
+        name=function.text("name") or "not recorded", arguments=shown(_command(function)), call_id=call.text("id")
     )
 
 

@@ -140,7 +140,7 @@ class _Links:
         index, link = self._target(result.call_id)
         if index is None:
             return False
-        self.taken[index].append(_linked(result, link))
+        self.taken[index].append(Result(result.text, result.call_id, result.returncode, result.exception, link))
         return True
 
     def _target(self, call_id: str | None) -> tuple[int | None, Link]:
@@ -157,10 +157,6 @@ class _Links:
         while indices and self.taken[indices[0]]:
             indices.popleft()
         return indices[0] if indices else None
-
-
-def _linked(result: Result, link: Link) -> Result:
-    return Result(result.text, result.call_id, result.returncode, result.exception, link)
 
 
 class Fields:

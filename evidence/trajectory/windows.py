@@ -61,7 +61,21 @@ class Trajectory:
     def __init__(self, source: File, index: File) -> None:
         self._source = source
         self._index = index
-        self.summary = read_summary(index)
+        # The summary at the end of an index. Raises IndexUnreadable.
+        size = index.seek(0, 2)
+        if size < TAIL.size:
+            raise IndexUnreadable("too short")
+        index.seek(size - TAIL.size)
+        length, magic = TAIL.unpack(_read(index, TAIL.size))
+        start = size - TAIL.size - length
+        if magic != MAGIC or start < 0 or start % RECORD.size or length > BLOCK:
+            raise IndexUnreadable("not an index")
+        index.seek(start)
+        document = json.loads(_read(index, length))
+        if document.pop("schema", None) != SCHEMA or document["steps"] * RECORD.size != start:
+            raise IndexUnreadable("another schema")
+        totals, problems = Totals(**document.pop("totals")), Counter(document.pop("problems"))
+        self.summary = Summary(**document, totals=totals, problems=problems)
 
     @property
     def reason(self) -> str | None:
@@ -149,24 +163,6 @@ class Trajectory:
                 return True
             tail = text[-overlap:] if overlap else b""
         return False
-
-
-def read_summary(index: File) -> Summary:
-    """The summary at the end of an index. Raises IndexUnreadable."""
-    size = index.seek(0, 2)
-    if size < TAIL.size:
-        raise IndexUnreadable("too short")
-    index.seek(size - TAIL.size)
-    length, magic = TAIL.unpack(_read(index, TAIL.size))
-    start = size - TAIL.size - length
-    if magic != MAGIC or start < 0 or start % RECORD.size or length > BLOCK:
-        raise IndexUnreadable("not an index")
-    index.seek(start)
-    document = json.loads(_read(index, length))
-    if document.pop("schema", None) != SCHEMA or document["steps"] * RECORD.size != start:
-        raise IndexUnreadable("another schema")
-    totals, problems = Totals(**document.pop("totals")), Counter(document.pop("problems"))
-    return Summary(**document, totals=totals, problems=problems)
 
 
 def missing_reason(*, agent_timed_out: bool, size: int | None) -> str:

@@ -1,6 +1,5 @@
 """The pages that compare two runs; only graded trials count as regressed or improved."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from django.utils.text import capfirst, get_text_list
 from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
 from benchsite.lib.windows import first_of_window
 from evidence.web.comparison import Attempt, Change, Comparison, Pair, compare
@@ -69,6 +69,12 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     differences, fields = _spec_differences(baseline, candidate)
     first = first_of_window(request.GET.get("from", ""), size=_ROWS, rows=len(chosen))
     last = first + _ROWS - 1
+    counts = found.counts
+    changed = sum(n for change, n in counts.items() if change is not Change.SAME)
+    named = [(change.value, _WORDS[change][2], _WORDS[change][0], counts[change]) for change in list(Change)[:-1]]
+    tabs = [("changed", "Changed", "", changed), *named, ("all", "All", "", len(found.pairs))]
+    keys = {key for key, *_rest in tabs}
+    current = show if show in keys else "changed"
     context = {
         "baseline": run_row(baseline),
         "candidate": run_row(candidate),
@@ -77,7 +83,9 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         "earlier": first - _ROWS if first > 1 else 0,
         "later": last + 1 if last < len(chosen) else 0,
         "show": show,
-        "tabs": _tabs(found, show),
+        "tabs": [
+            {"key": key, "word": word, "icon": icon, "n": n, "current": key == current} for key, word, icon, n in tabs
+        ],
         "none": _NONE.get(show, _NONE["changed"]),
         "hidden": len(found.pairs) - len(chosen),
         "total": len(found.pairs),
@@ -101,7 +109,7 @@ def _choose(request: HttpRequest, baseline: Run | None, candidate: Run | None) -
     newest = list(Run.objects.select_related("profile", "endpoint").defer("spec")[:_CHOICES])
     rows: list[RunRow] = [run_row(run) for run in newest]
     for chosen in (baseline, candidate):
-        if chosen is not None and chosen.key not in {row.key for row in rows}:
+        if chosen is not None and chosen.key not in {row.run.key for row in rows}:
             rows.append(run_row(chosen))
     # What is offered first has ended: a run that is still open has little to be compared.
     offered = [run.key for run in sorted(newest, key=lambda run: run.verdict is None)]
@@ -188,27 +196,9 @@ def _both(found: Comparison) -> str:
     return f"Of {noun} graded in both, {before} passed in the baseline and {after} in the candidate."
 
 
-def _tabs(found: Comparison, show: str) -> list[dict[str, Any]]:
-    counts = found.counts
-    changed = sum(n for change, n in counts.items() if change is not Change.SAME)
-    named = [(change.value, _WORDS[change][2], _WORDS[change][0], counts[change]) for change in list(Change)[:-1]]
-    tabs = [("changed", "Changed", "", changed), *named, ("all", "All", "", len(found.pairs))]
-    keys = {key for key, *_rest in tabs}
-    current = show if show in keys else "changed"
-    return [{"key": key, "word": word, "icon": icon, "n": n, "current": key == current} for key, word, icon, n in tabs]
-
-
 def _spec_differences(baseline: Run, candidate: Run) -> tuple[list[Any], int]:
     """What differs in the two specs, and how many fields there are in either."""
-    old, new = _document(baseline), _document(candidate)
+    old, new = stored_object(baseline.spec), stored_object(candidate.spec)
     differences = spec_difference(old, new)
     everything = spec_difference({}, {**old, **new})
     return differences, max(len(everything), len(differences))
-
-
-def _document(run: Run) -> dict[str, Any]:
-    try:
-        found = json.loads(run.spec)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -34,7 +34,7 @@ def evidence_list(request: HttpRequest, key: UUID) -> HttpResponse:
     context = {
         "run": run,
         "run_key": run.key,
-        "short": run.key[:8],
+        "short": run.short,
         "private": private,
         "groups": _grouped([(row.trial, file_row(row)) for row in rows[:PAGE]], run),
         "totals": totals(run),

@@ -10,13 +10,7 @@ from evidence.register.kinds import TITLES
 if TYPE_CHECKING:
     from evidence.models import Artifact
 
-_ICONS = {
-    "ok": "held",
-    "empty": "held",
-    "truncated_source": "attention",
-    "missing": "unseen",
-    "quarantined": "lock",
-}
+_ICONS = {"ok": "held", "empty": "held", "truncated_source": "attention", "missing": "unseen", "quarantined": "lock"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
     context: dict[str, Any] = {
         "trial": trial,
         "run_key": trial.run.key,
-        "short": trial.run.key[:8],
+        "short": trial.run.short,
         "name": visible(trial.task_name),
         "mark": status_marks.of_trial(trial, trial.run),
         "reason": opened.reason,

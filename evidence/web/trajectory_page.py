@@ -122,6 +122,11 @@ def place(window: Window) -> Place:
 def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepView:
     """``compared`` is false when the ledger has no answer at all, so that no step can differ from it."""
     tokens, known = _tokens(step)
+    notes = [_problem(problem) for problem in step.problems]
+    if step.copied:
+        notes.append("Copied context: shown greyed, left out of tokens and totals.")
+    if compared and step.ledger is LedgerMatch.DIFFERS:
+        notes.append("The answer in this step is not the one that the gateway recorded.")
     return StepView(
         number=step.number,
         who=step.source,
@@ -132,7 +137,7 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepVie
         reasoning=folded(step.reasoning, needle) if step.reasoning and step.reasoning.text else None,
         calls=[_call(call, needle) for call in step.calls],
         loose=[_result(result, needle) for result in step.results],
-        notes=_notes(step, compared),
+        notes=list(dict.fromkeys(notes)),
         copied=step.copied,
         failed=step.failed,
         ended=visible(step.exit_status or ""),
@@ -197,15 +202,6 @@ def _tokens(step: Step) -> tuple[str, bool]:
     if metrics.prompt_tokens is None and metrics.completion_tokens is None:
         return "tokens not reported", False
     return f"{words.number(metrics.prompt_tokens)} in, {words.number(metrics.completion_tokens)} out", True
-
-
-def _notes(step: Step, compared: bool) -> list[str]:
-    notes = [_problem(problem) for problem in step.problems]
-    if step.copied:
-        notes.append("Copied context: shown greyed, left out of tokens and totals.")
-    if compared and step.ledger is LedgerMatch.DIFFERS:
-        notes.append("The answer in this step is not the one that the gateway recorded.")
-    return list(dict.fromkeys(notes))
 
 
 def _problem(problem: str) -> str:

@@ -13,16 +13,7 @@ from django.utils.safestring import SafeString
 from runs.admin.filters import Left, known
 from runs.admin.forms import EndpointForm, ProfileForm
 from runs.admin.read_only import ReadOnly
-from runs.models import (
-    AuditEntry,
-    Endpoint,
-    EndpointTest,
-    OwnedResource,
-    Profile,
-    Run,
-    Trial,
-    Worker,
-)
+from runs.models import AuditEntry, Endpoint, EndpointTest, OwnedResource, Profile, Run, Trial, Worker
 from runs.outcomes.codes import FailureClass
 from runs.ownership.document import Outcome, Role
 from runs.services import access, endpoint_testing, lifecycle, registry
@@ -56,7 +47,7 @@ class RunAdmin(ReadOnly):
 
     @admin.display(description="run", ordering="id")
     def short(self, run: Run) -> str:
-        return run.key[:8]
+        return run.short
 
     @admin.display(description="page")
     def page(self, run: Run) -> SafeString:
@@ -85,8 +76,7 @@ class RunAdmin(ReadOnly):
         outcomes = [lifecycle.request_cancel(run.pk, user=request.user) for run in queryset]
         asked = sum(outcome in ("cancelled", "requested") for outcome in outcomes)
         self.message_user(
-            request,
-            f"{asked} being cancelled; {len(outcomes) - asked} had ended or were requested before.",
+            request, f"{asked} being cancelled; {len(outcomes) - asked} had ended or were requested before."
         )
 
     @admin.action(description="Retry cleanup of the selected runs", permissions=["clean"])
@@ -119,17 +109,7 @@ class TrialAdmin(ReadOnly):
 
 @admin.register(OwnedResource)
 class OwnedResourceAdmin(ReadOnly):
-    list_display = (
-        "run",
-        "role",
-        "kind",
-        "trial",
-        "short_id",
-        "stage",
-        "outcome",
-        "attempts",
-        "updated_at",
-    )
+    list_display = ("run", "role", "kind", "trial", "short_id", "stage", "outcome", "attempts", "updated_at")
     list_filter = (Left, known("role", Role), known("outcome", Outcome))
     search_fields = ("=run__id", "resource_id")
     list_select_related = ("run",)

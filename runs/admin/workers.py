@@ -50,16 +50,7 @@ class WorkerAdmin(ReadOnly):
 
 @admin.register(Preview)
 class PreviewAdmin(ReadOnly):
-    list_display = (
-        "created_at",
-        "user",
-        "profile",
-        "endpoint",
-        "worker",
-        "spec_sha256",
-        "expires_at",
-        "consumed_by",
-    )
+    list_display = ("created_at", "user", "profile", "endpoint", "worker", "spec_sha256", "expires_at", "consumed_by")
     list_select_related = ("user", "profile", "endpoint", "worker", "consumed_by")
     search_fields = ("spec_sha256",)
 

@@ -44,7 +44,10 @@ _UNPROVED = {"enforced": False, "mechanism": "not proved", "detail": "no probe r
 def report_checks(report: dict[str, Any]) -> Iterator[Check]:
     """Every check that a report (`benchsite.capabilities/v1`) allows: engine, platform, each limit's mechanism."""
     yield _engine(report)
-    yield _platform(report)
+    passed = str(report.get("platform", "")).startswith("Linux")
+    detail = f"{report.get('platform')}, Python {report.get('python')}."
+    code, remedy = ("worker.linux", "") if passed else ("worker.platform", "Runs need a Linux worker.")
+    yield Check("platform", passed, code, detail, remedy)
     if report.get("engine"):
         proved = {limit["name"]: limit for limit in report.get("limits", [])}
         for name in (*REQUIRED_LIMITS, *OPTIONAL_LIMITS):
@@ -102,13 +105,6 @@ def _engine(report: dict[str, Any]) -> Check:
     remedy = "Start the engine on that host, then run manage.py worker --report there."
     code = _ENGINE_CODES.get(str(problem.get("code")), "engine.unreachable")
     return Check("engine", False, code, sentence, remedy if code == "engine.unreachable" else "")
-
-
-def _platform(report: dict[str, Any]) -> Check:
-    passed = str(report.get("platform", "")).startswith("Linux")
-    detail = f"{report.get('platform')}, Python {report.get('python')}."
-    code, remedy = ("worker.linux", "") if passed else ("worker.platform", "Runs need a Linux worker.")
-    return Check("platform", passed, code, detail, remedy)
 
 
 def _limit(name: str, proof: dict[str, Any]) -> Check:

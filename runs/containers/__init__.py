@@ -15,14 +15,7 @@ from runs.containers.owned import (
     create_owned_network,
     start_owned,
 )
-from runs.containers.removal import (
-    CleanupReport,
-    ResourceOutcome,
-    find_owned,
-    reconcile,
-    remove_owned,
-    still_present,
-)
+from runs.containers.removal import CleanupReport, ResourceOutcome, find_owned, reconcile, remove_owned, still_present
 from runs.containers.request import ContainerRequest, RequestRefused, check_request, container_body
 
 __all__ = [

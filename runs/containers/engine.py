@@ -15,6 +15,7 @@ import requests
 import urllib3
 from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
 
+from benchsite.lib.problems import CodedError
 from runs.containers.deadline import BoundedSocket, Deadline
 
 CALL_TIMEOUT_S = 5
@@ -47,17 +48,11 @@ class Engine(Protocol):
     def connect_container_to_network(self, container: str, net_id: str) -> None: ...
 
 
-class EngineError(Exception):
-    """A call to the engine that did not succeed: stable `code`, person's `sentence`, private `detail`.
-
-    `status` is the engine's HTTP status, or None when there was no answer.
-    """
+class EngineError(CodedError):
+    """A call to the engine that did not succeed. `status` is its HTTP status, or None when there was no answer."""
 
     def __init__(self, code: str, sentence: str, detail: str, status: int | None = None) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.detail = detail
+        super().__init__(code, sentence, detail)
         self.status = status
 
     @property

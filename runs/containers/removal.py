@@ -72,11 +72,7 @@ class _Pending:
 
 
 def reconcile(
-    api: Engine,
-    journal: Journal,
-    *,
-    nonces: Collection[str] | None = None,
-    deadline: Deadline | None = None,
+    api: Engine, journal: Journal, *, nonces: Collection[str] | None = None, deadline: Deadline | None = None
 ) -> CleanupReport:
     """Remove every unsettled resource of the journal (or only those of `nonces`), containers before networks.
 
@@ -98,7 +94,10 @@ def remove_owned(api: Engine, journal: Journal, nonce: str, *, bound_s: float = 
 
 def find_owned(api: Engine, intent: Intent, deadline: Deadline | None = None) -> list[str]:
     """The full ids of all resources, in any state, that carry exactly the intent's complete label tuple."""
-    filters = {"label": _label_filter(intent.labels)}
+    # An empty list of labels would match every container on the host.
+    if set(intent.labels) != set(LABELS) or not all(intent.labels.values()):
+        raise ValueError("only a complete label tuple may be looked for")
+    filters = {"label": [f"{name}={intent.labels[name]}" for name in LABELS]}
     with engine_call(f"list {intent.kind}s", deadline):
         if intent.kind == "container":
             listed = api.containers(all=True, filters=filters)
@@ -116,13 +115,6 @@ def still_present(api: Engine, journal: Journal, deadline: Deadline | None = Non
         for resource in journal.read().resources
         for resource_id in find_owned(api, resource.intent, deadline)
     ]
-
-
-def _label_filter(labels: dict[str, str]) -> list[str]:
-    # An empty list of labels would match every container on the host.
-    if set(labels) != set(LABELS) or not all(labels.values()):
-        raise ValueError("only a complete label tuple may be looked for")
-    return [f"{name}={labels[name]}" for name in LABELS]
 
 
 def _carries(labels: object, intent: Intent) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from benchsite.lib.problems import CodedError
 from runs.ownership import FULL_ID, Intent, Role
 
 ALLOWED_CAPABILITIES = frozenset({"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"})
@@ -17,14 +18,12 @@ DNS_SERVER = "127.0.0.1"
 DNS_OPTIONS = ("timeout:1", "attempts:1")
 
 
-class RequestRefused(Exception):
-    """A container or network that this product does not make: `code`, `sentence`, private `detail`."""
+class RequestRefused(CodedError):
+    """A container or network that this product does not make."""
 
     def __init__(self, detail: str) -> None:
-        self.code = "container_request"
-        self.sentence = "The container that was asked for does not keep the rules of this product."
-        self.detail = detail
-        super().__init__(self.sentence)
+        sentence = "The container that was asked for does not keep the rules of this product."
+        super().__init__("container_request", sentence, detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +79,9 @@ def _rules(request: ContainerRequest) -> list[tuple[bool, str]]:
         (not set(request.capabilities) <= ALLOWED_CAPABILITIES, "a capability that is never given"),
         (any(not _is_plain_path(path) for path in request.tmpfs), "a tmpfs path is not absolute and plain"),
         (any(size < 1 for size in request.tmpfs.values()), "a tmpfs has no size"),
-        (
-            request.network is not None and not FULL_ID.fullmatch(request.network),
-            "the network is not a full id",
-        ),
+        (request.network is not None and not FULL_ID.fullmatch(request.network), "the network is not a full id"),
         (request.network is not None and request.role is Role.VERIFIER, "a verifier has no network"),
-        (
-            request.network is None and bool(request.aliases or request.address),
-            "an address without a network",
-        ),
+        (request.network is None and bool(request.aliases or request.address), "an address without a network"),
     ]
 
 

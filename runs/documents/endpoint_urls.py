@@ -23,7 +23,15 @@ def url_problems(url: str, route: str) -> Iterator[Problem]:
     if (parts := _split(url)) is None:
         yield Problem("base_url", "endpoint.bad_url", "it is not an http or https URL in plain ASCII")
         return
-    yield from _part_problems(url, parts)
+    if "@" in parts.netloc:
+        sentence = "the URL carries user information; name the credential's file or variable instead"
+        yield Problem("base_url", "endpoint.user_info", sentence)
+    if "?" in url:
+        yield Problem("base_url", "endpoint.query", "the URL carries a query; a base URL ends with its path")
+    if "#" in url:
+        yield Problem("base_url", "endpoint.fragment", "the URL carries a fragment")
+    if not _PATH.fullmatch(parts.path):
+        yield Problem("base_url", "endpoint.bad_path", "the path is not plain, or ends with a slash")
     yield from _host_problems(parts.hostname or "", route)
 
 
@@ -51,18 +59,6 @@ def _split(url: str) -> SplitResult | None:
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         return None
     return parts
-
-
-def _part_problems(url: str, parts: SplitResult) -> Iterator[Problem]:
-    if "@" in parts.netloc:
-        sentence = "the URL carries user information; name the credential's file or variable instead"
-        yield Problem("base_url", "endpoint.user_info", sentence)
-    if "?" in url:
-        yield Problem("base_url", "endpoint.query", "the URL carries a query; a base URL ends with its path")
-    if "#" in url:
-        yield Problem("base_url", "endpoint.fragment", "the URL carries a fragment")
-    if not _PATH.fullmatch(parts.path):
-        yield Problem("base_url", "endpoint.bad_path", "the path is not plain, or ends with a slash")
 
 
 def _host_problems(host: str, route: str) -> Iterator[Problem]:

@@ -1,15 +1,15 @@
-"""Endpoint records: what an administrator registers, validated closed."""
+"""Endpoint records: what an administrator registers, and where its credential is held; validated closed."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchsite.lib.canonical import Json, JsonObject, as_object, canonical_sha256, load_object
+from benchsite.lib.canonical import Json, JsonObject, as_object, canonical_sha256, load_object, walk
 from benchsite.lib.closed import Closed, Identifier, form, validate
-from benchsite.lib.problems import DocumentError, Location, Problem, refuse
-from runs.documents.credentials import credential_problems
+from benchsite.lib.problems import DocumentError, Location, Problem, path_of, refuse
 from runs.documents.endpoint_urls import MAX_URL, host_of, url_problems
 
 SCHEMA = "benchsite.endpoint/v1"
@@ -128,3 +128,37 @@ def _repeated_controls(document: JsonObject) -> Iterator[Problem]:
     for index, control in enumerate(controls if isinstance(controls, list) else []):
         if isinstance(controls, list) and control in controls[:index]:
             yield Problem(f"controls[{index}]", "bad_endpoint.repeated", "it stands here twice")
+
+
+_SHAPES = re.compile(
+    r"""
+    \bsk-[A-Za-z0-9_-]{8,}                                    # OpenAI and look-alikes
+    | \b(ghp|gho|ghs|github_pat|glpat|hf|xox[abprs])[_-][A-Za-z0-9_-]{16,}
+    | \b(AKIA|ASIA)[A-Z0-9]{16}\b | \bAIza[A-Za-z0-9_-]{30,}
+    | \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}             # JSON web tokens
+    | (?i:\bbearer\s+[A-Za-z0-9._~+/=-]{8,}) | (?i:\bbasic\s+(?=\S*[0-9=])[A-Za-z0-9+/=]{8,})
+    | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----
+    | ://[^/?\#\s]*@                                          # user information in a URL
+    """,
+    re.VERBOSE,
+)
+_KEYS = re.compile(
+    r"(x-)?(api[_-]?key|apikey|authorization|cookie|passw(or)?d|secret|(access|auth|bearer)?[_-]?token|private[_-]?key)",
+    re.IGNORECASE,
+)
+
+
+def looks_like_credential(text: str) -> bool:
+    """Whether a text has the shape of a credential, or of a URL with user information."""
+    return _SHAPES.search(text) is not None
+
+
+def credential_problems(document: Json) -> Iterator[Problem]:
+    """A problem for each text that is shaped like a credential or stands under a key that names one."""
+    for location, value in walk(document):
+        if not isinstance(value, str) or not value:
+            continue
+        key = location[-1] if location else ""
+        if looks_like_credential(value) or (isinstance(key, str) and _KEYS.fullmatch(key)):
+            sentence = "a credential may stand in a file or an environment variable, never in a document"
+            yield Problem(path_of(location), "credential_in_plaintext", sentence)

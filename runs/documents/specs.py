@@ -9,8 +9,8 @@ from benchsite.lib.problems import Problem, path_of, raise_if, refuse
 from runs.documents import spec_inputs
 from runs.documents.bundle.manifest import ROLES, LoadedBundle
 from runs.documents.ceilings import Phases
-from runs.documents.credentials import credential_problems
 from runs.documents.endpoint_urls import host_of
+from runs.documents.endpoints import credential_problems
 from runs.documents.profile.loading import LoadedProfile, require_runnable
 from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
 from runs.documents.run_spec import SCHEMA, Spec, parse_spec
@@ -140,9 +140,7 @@ def _number_problems(field: str, value: int | None, least: int, most: int) -> It
         yield Problem(field, "spec.wrong_type", "it is not an integer")
     elif value > most:
         yield Problem(
-            field,
-            "spec.wider_than_profile",
-            f"{value:,} is above {most:,}; a run may only narrow its profile",
+            field, "spec.wider_than_profile", f"{value:,} is above {most:,}; a run may only narrow its profile"
         )
     elif value < least:
         yield Problem(field, "spec.below_minimum", f"{value:,} is below {least:,}")

@@ -23,8 +23,7 @@ from benchsite.lib.problems import DocumentError
 from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, Assets, load_assets
-from runs.engine.ending.conclusion import Secrets, conclude
-from runs.engine.ending.owned_resources import resource_states
+from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
 from runs.engine.host.same_engine import remember_engine
@@ -134,7 +133,18 @@ class Execution:
             checks = preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
             self.folder.update_facts(preflight=[check.as_json() for check in checks])
             self._start_early(1)  # not before the environment that it runs was verified
-        self._start_gateway(api)
+        self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
+        with self._failing(Stage.GATEWAY):
+            credential = read_credential(self.spec.endpoint.credential)
+            self.secrets.add(credential)
+            networks = open_networks(api, self.journal)
+            self._networks = networks
+            plan = GatewayPlan.from_spec(self.spec)
+            self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
+            self.secrets.add(self.gateway.run_key.hex())
+            self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
+            self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
+        self._show_owned()
         self._probe(api)
         for task in self.spec.tasks:
             self._trial(task.ordinal, task.name)
@@ -187,20 +197,6 @@ class Execution:
         process.start_early()
         self.waiting[ordinal] = process
 
-    def _start_gateway(self, api: docker.APIClient) -> None:
-        self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
-        with self._failing(Stage.GATEWAY):
-            credential = read_credential(self.spec.endpoint.credential)
-            self.secrets.add(credential)
-            networks = open_networks(api, self.journal)
-            self._networks = networks
-            plan = GatewayPlan.from_spec(self.spec)
-            self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
-            self.secrets.add(self.gateway.run_key.hex())
-            self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
-            self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
-        self._show_owned()
-
     def _probe(self, api: docker.APIClient) -> None:
         """Two owned probes at once, so that the second costs no time of its own: confinement and readiness."""
         words = "Proving that the run's network reaches nothing but the gateway, and that the endpoint is ready"
@@ -219,7 +215,13 @@ class Execution:
             self.folder.update_facts(readiness=found.as_json())
         if not report.passed:
             raise StageFailed(Stage.PROBE, "worker_runtime", "egress.not_confined", report.sentence, report.detail)
-        self._judge_readiness(found)
+        # An endpoint that is not ready ends the run; one that is only slow is left to its trials.
+        refusal = found.refusal
+        if refusal is not None:
+            raise StageFailed(Stage.PROBE, found.failure_class, refusal.code, refusal.sentence)
+        for check in found.checks:
+            if not check.passed:
+                self.run_log.say(check.sentence)
 
     def _check_readiness(self) -> Readiness:
         """In a thread: with a client of its own, and without the database."""
@@ -235,15 +237,6 @@ class Execution:
                 trial=readiness_trial(self.spec),
                 has_credential=self.spec.endpoint.credential.kind != "none",
             )
-
-    def _judge_readiness(self, found: Readiness) -> None:
-        """An endpoint that is not ready ends the run; one that is only slow is left to its trials."""
-        refusal = found.refusal
-        if refusal is not None:
-            raise StageFailed(Stage.PROBE, found.failure_class, refusal.code, refusal.sentence)
-        for check in found.checks:
-            if not check.passed:
-                self.run_log.say(check.sentence)
 
     def _trial(self, ordinal: int, task: str) -> None:
         self._enter(Stage.TRIAL, f"Trial {ordinal}: {task}", trial=ordinal)

@@ -29,7 +29,7 @@ from benchsite.lib import embedded_redis, logs
 from runs.engine.ending import recovery
 from runs.models import Worker
 from runs.ownership import process_identity
-from runs.services import endpoint_testing, locks, lost_hosts, queue
+from runs.services import endpoint_testing, lost_hosts, queue, workers
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ def report_capabilities(name: str) -> Worker:
     with maintenance(directory, name, partial(connect, settings.DOCKER_TIMEOUT_S)) as journal:
         found = worker_report(name, journal, assets)
     digest = capability_digest(found)
-    return locks.record_report(name, found, capability_sha256=digest, host=settings.WORKER_HOST)
+    return workers.record_report(name, found, capability_sha256=digest, host=settings.WORKER_HOST)
 
 
 def _serve(name: str, *, burst: bool) -> None:
@@ -192,7 +192,9 @@ def _serve(name: str, *, burst: bool) -> None:
     finally:
         for timer in timers:
             timer.ended.set()
-        _gone(name)
+        with suppress(DatabaseError):
+            Worker.objects.filter(name=name).update(pid=None, draining=False, heartbeat_at=timezone.now())
+        connections.close_all()
 
 
 def _work(name: str, burst: bool, quiet: tuple[threading.Lock, ...], current: list[HostWorker]) -> bool:
@@ -225,12 +227,6 @@ def _recover(name: str, current: list[HostWorker]) -> None:
     running = current[0].get_current_job_id() if current else None
     with suppress(recovery.RecoveryBusy):
         recovery.recover(name, running=running, wait=False)
-
-
-def _gone(name: str) -> None:
-    with suppress(DatabaseError):
-        Worker.objects.filter(name=name).update(pid=None, draining=False, heartbeat_at=timezone.now())
-    connections.close_all()
 
 
 @contextmanager

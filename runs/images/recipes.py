@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from benchsite.lib.problems import CodedError
+
 RECIPE_SCHEMA = "benchsite.image-recipe/v1"
 ImageRole = Literal["agent", "verifier", "gateway"]
 ROLES: tuple[ImageRole, ...] = get_args(ImageRole)
@@ -18,14 +20,8 @@ MARK_PATH = "/usr/local/lib/benchsite/mark"
 MARK_SESSIONS: dict[str, ImageRole] = {f"image-mark-{role}": role for role in ROLES}
 
 
-class RecipeError(Exception):
-    """A recipe that cannot be read: stable `code`, person's `sentence`, private `detail`."""
-
-    def __init__(self, code: str, sentence: str, detail: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.detail = detail
+class RecipeError(CodedError):
+    """A recipe that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

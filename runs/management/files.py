@@ -22,7 +22,15 @@ def write_new(target: Path, pieces: Iterable[bytes]) -> None:
         descriptor, name = _open_target(target, stack)
         for piece in pieces:
             _write(descriptor, piece, target)
-        _link(name, target)
+        # Give the whole file its name; a link fails where somebody else was faster.
+        folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            # Only with a folder's descriptor does Python follow the link in /proc to the file itself.
+            os.link(name, target.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
+        except OSError as error:
+            raise _refused(target, error.strerror) from error
+        finally:
+            os.close(folder)
 
 
 def _open_target(target: Path, stack: ExitStack) -> tuple[int, str]:
@@ -59,18 +67,6 @@ def _write(descriptor: int, piece: bytes, target: Path) -> None:
             left = left[os.write(descriptor, left) :]
     except OSError as error:
         raise _refused(target, error.strerror) from error
-
-
-def _link(source: str, target: Path) -> None:
-    """Give the whole file its name; a link fails where somebody else was faster."""
-    folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        # Only with a folder's descriptor does Python follow the link in /proc to the file itself.
-        os.link(source, target.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
-    except OSError as error:
-        raise _refused(target, error.strerror) from error
-    finally:
-        os.close(folder)
 
 
 def _refused(target: Path, why: str | None) -> BadInput:

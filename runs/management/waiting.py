@@ -139,14 +139,17 @@ def follow(run: Run, *, user: User, progress: Progress, interrupts: Interrupts) 
                     printed.add(line)
             if run.terminal:
                 return run
-            progress.status(f"{run.key[:8]} {run.stage} · {nonzero_counts(run)}")
+            progress.status(f"{run.short} {run.stage} · {nonzero_counts(run)}")
             if interrupts.received and not cancelling:
                 cancelling = True
                 progress.line(f"cancelling run {run.key}; interrupt again to stop waiting")
                 lifecycle.request_cancel(run.pk, user=user)
             interrupts.wait(POLL_S)
     except KeyboardInterrupt:
-        raise StoppedWaiting(_stop_sentence(run, user)) from None
+        # Asks for the cancellation again, since the interrupt may have broken off the first request.
+        ended = lifecycle.request_cancel(run.pk, user=user) is lifecycle.CancelOutcome.ENDED
+        what = "has ended" if ended else "is being cancelled"
+        raise StoppedWaiting(f"Stopped waiting. Run {run.key} {what}; see: manage.py status {run.short}") from None
 
 
 def _reloaded(run: Run) -> Run:
@@ -158,10 +161,3 @@ def _change_lines(run: Run) -> list[str]:
     """A line for the state and each ended trial: the state first, of a run that has ended last."""
     trials = [trial_line(trial, run.count_requested) for trial in run.trials.all() if trial.bucket]
     return [*trials, state_line(run)] if run.terminal else [state_line(run), *trials]
-
-
-def _stop_sentence(run: Run, user: User) -> str:
-    """Asks for the cancellation again, since the interrupt may have broken off the first request."""
-    ended = lifecycle.request_cancel(run.pk, user=user) is lifecycle.CancelOutcome.ENDED
-    what = "has ended" if ended else "is being cancelled"
-    return f"Stopped waiting. Run {run.key} {what}; see: manage.py status {run.key[:8]}"

@@ -22,9 +22,7 @@ class Profile(models.Model):
 
     class Meta:
         ordering = ["name", "-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["content_sha256", "file_sha256"], name="profile_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["content_sha256", "file_sha256"], name="profile_once")]
 
     def __str__(self) -> str:
         return f"{self.name} {self.content_sha256[:8]}"

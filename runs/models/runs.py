@@ -98,8 +98,7 @@ class Run(models.Model):
         constraints = [
             models.CheckConstraint(condition=_legal_endings(), name="run_ending_is_legal"),
             models.CheckConstraint(
-                condition=Q(count_evaluated=F("count_passed") + F("count_failed")),
-                name="run_evaluated_adds_up",
+                condition=Q(count_evaluated=F("count_passed") + F("count_failed")), name="run_evaluated_adds_up"
             ),
             models.CheckConstraint(
                 condition=Q(
@@ -154,12 +153,17 @@ class Run(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"run {self.key[:8]}"
+        return f"run {self.short}"
 
     @property
     def key(self) -> str:
         """The run's id as it stands in folders, labels and commands: 32 hex characters."""
         return self.id.hex
+
+    @property
+    def short(self) -> str:
+        """The beginning of the key, as pages show it."""
+        return self.key[:8]
 
     @property
     def job_id(self) -> str:

@@ -182,14 +182,8 @@ _INTEGRITY = _errors(
             "Records of the trial missing",
             "Nothing that was recorded about this trial is there, but journal or ledger show that it was started.",
         ),
-        "task_checksum": (
-            "Task mismatch",
-            "The task's checksum in the result is not the one that was confirmed.",
-        ),
-        "image_mismatch": (
-            "Image mismatch",
-            "A container of this trial ran from another image than the locked one.",
-        ),
+        "task_checksum": ("Task mismatch", "The task's checksum in the result is not the one that was confirmed."),
+        "image_mismatch": ("Image mismatch", "A container of this trial ran from another image than the locked one."),
         "network_mismatch": (
             "Network mismatch",
             "A container of this trial stood in another network than its role may.",
@@ -216,10 +210,7 @@ _INTEGRITY = _errors(
             "Provider's record broken",
             "The provider's record of what it saw has a gap, a repetition or an unreadable line.",
         ),
-        "record_unreadable": (
-            "Record unreadable",
-            "A record that our own side wrote about this trial cannot be read.",
-        ),
+        "record_unreadable": ("Record unreadable", "A record that our own side wrote about this trial cannot be read."),
         "ledger_broken": (
             "Ledger broken",
             "The gateway's ledger is missing, has a gap, or its hash chain does not hold.",
@@ -245,15 +236,9 @@ _INVALID = _errors(
     {
         "install_only": ("Agent only installed", "Harbor was configured to install the agent and stop there."),
         "verification_disabled": ("Verification disabled", "Harbor was configured not to grade."),
-        "shared_verifier": (
-            "Shared verifier",
-            "The verifier shared the agent's container instead of having its own.",
-        ),
+        "shared_verifier": ("Shared verifier", "The verifier shared the agent's container instead of having its own."),
         "other_agent": ("Wrong agent", "Harbor ran another agent than the one that was confirmed."),
-        "other_controls": (
-            "Controls mismatch",
-            "Harbor applied other controls than the ones that were confirmed.",
-        ),
+        "other_controls": ("Controls mismatch", "Harbor applied other controls than the ones that were confirmed."),
         "other_limits": (
             "Limits mismatch",
             "A container of this trial ran with other limits than the ones that were confirmed.",
@@ -291,10 +276,7 @@ _WORKER = _errors(
     {
         "interrupted": ("Interrupted", "The worker was interrupted while this trial was open."),
         "host_lost": ("Host lost", "The run's host was declared lost by an operator while this trial was open."),
-        "process_lost": (
-            "Harness process lost",
-            "The harness process ended by a signal that we did not send.",
-        ),
+        "process_lost": ("Harness process lost", "The harness process ended by a signal that we did not send."),
         "not_started": ("Not started", "The run ended before this trial was started."),
         "preflight": ("Preflight failed", "A check before the start failed, so no trial was started."),
         "gateway": ("Gateway failed", "The gateway could not be started or did not stay up."),
@@ -324,10 +306,7 @@ _HARNESS = _errors(
     FailureClass.HARNESS,
     "Look at the harness log among the private evidence.",
     {
-        "config_differs": (
-            "Harbor config mismatch",
-            "Harbor recorded another config than the one it was given.",
-        ),
+        "config_differs": ("Harbor config mismatch", "Harbor recorded another config than the one it was given."),
         "sandbox_violation": (
             "Sandbox broke the protocol",
             "Harbor's process asked for something that no trial of this kind may ask for, and was ended.",
@@ -390,20 +369,14 @@ _ENDPOINT = [
             "tls": ("TLS not verified", "The endpoint's TLS certificate could not be verified."),
             "wrong_model": ("Wrong model", "The endpoint answered with another model than the alias."),
             "not_found": ("Endpoint has no such model", "The endpoint answered with status {status}."),
-            "redirected": (
-                "Endpoint redirects",
-                "The endpoint answered with status {status} and was not followed.",
-            ),
+            "redirected": ("Endpoint redirects", "The endpoint answered with status {status} and was not followed."),
         },
     ),
     *_errors(
         FailureClass.SERVING_RUNTIME,
         _ENDPOINT_REMEDY,
         {
-            "rate_limited": (
-                "Rate limited",
-                "The endpoint answered with status {status}: too many requests.",
-            ),
+            "rate_limited": ("Rate limited", "The endpoint answered with status {status}: too many requests."),
             "upstream_status": ("Endpoint error", "The endpoint answered with status {status}."),
             "not_ready": (
                 "Endpoint not ready before the start",
@@ -420,14 +393,8 @@ _RESOURCES = _errors(
     FailureClass.RESOURCE_EXHAUSTION,
     "Compare the agent's limits with its counters, and raise the bundle's ceiling if the task needs more.",
     {
-        "memory": (
-            "Out of memory",
-            "The agent ended with an error after the kernel killed a process for memory.",
-        ),
-        "pids": (
-            "Too many processes",
-            "The agent ended with an error after it reached its limit of processes.",
-        ),
+        "memory": ("Out of memory", "The agent ended with an error after the kernel killed a process for memory."),
+        "pids": ("Too many processes", "The agent ended with an error after it reached its limit of processes."),
         "disk": ("Disk limit", "The agent ended with an error after it filled its writable space."),
     },
 )
@@ -444,10 +411,7 @@ _GRADING = _errors(
         "reward_key_missing": ("Declared key missing", "The reward file does not hold the declared key."),
         "reward_extra_key": ("Extra key", "The reward file holds more than the declared key."),
         "reward_null": ("Reward is null", "The reward is null, which is no grade."),
-        "reward_boolean": (
-            "Reward is a boolean",
-            "The reward is true or false where the number 0 or 1 is needed.",
-        ),
+        "reward_boolean": ("Reward is a boolean", "The reward is true or false where the number 0 or 1 is needed."),
         "reward_type": ("Reward of a wrong type", "The reward is not the integer 0 or 1."),
         "reward_nonfinite": ("Reward is not finite", "The reward is not a finite number."),
         "reward_domain": ("Reward out of range", "The reward is neither 0 nor 1."),

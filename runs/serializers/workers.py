@@ -5,7 +5,7 @@ from typing import Any
 
 from benchsite.lib.serializing import Document, serializes, timestamp
 from runs.models import Endpoint, EndpointTest, Worker
-from runs.services.locks import report_of
+from runs.services.workers import report_of
 
 
 @serializes("benchsite.worker/v1")

@@ -52,7 +52,11 @@ def request_test(*, user: AnyUser, endpoint: Endpoint, worker: Worker) -> tuple[
         raise CannotTest(f"{endpoint} is replaced or retired. Test the version that is in use.")
     if worker.lost_declared_at is not None:
         raise CannotTest(f"Worker {worker.name} was declared lost. Start it again, or choose another one.")
-    _close_overdue(endpoint, worker)
+    overdue = EndpointTest.objects.filter(
+        Q(endpoint=endpoint, worker=worker), requested_at__lt=timezone.now() - WAITS_AT_MOST
+    )
+    code = "endpoint_test.not_taken_up"
+    _close(overdue, outcome=ConnectionOutcome.NOT_MADE, failure_code=code, failure=_NOT_TAKEN_UP)
     open_ones = EndpointTest.objects.filter(endpoint=endpoint, worker=worker).exclude(state=ConnectionState.DONE)
     try:
         with transaction.atomic():
@@ -136,14 +140,6 @@ def last_result(endpoint: Endpoint, worker: Worker) -> EndpointTest | None:
     """The newest test of this version from this worker that was made."""
     made = EndpointTest.objects.filter(endpoint=endpoint, worker=worker, state=ConnectionState.DONE)
     return made.exclude(outcome=ConnectionOutcome.NOT_MADE).order_by("-ended_at").first()
-
-
-def _close_overdue(endpoint: Endpoint, worker: Worker) -> None:
-    overdue = EndpointTest.objects.filter(
-        Q(endpoint=endpoint, worker=worker), requested_at__lt=timezone.now() - WAITS_AT_MOST
-    )
-    code = "endpoint_test.not_taken_up"
-    _close(overdue, outcome=ConnectionOutcome.NOT_MADE, failure_code=code, failure=_NOT_TAKEN_UP)
 
 
 def _close(tests: Any, **values: Any) -> bool:

@@ -20,7 +20,7 @@ from runs.checks.check import Level
 from runs.checks.worker import ceiling_checks, disk_check, report_checks
 from runs.documents.profile.loading import require_runnable
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
-from runs.services import endpoint_testing, locks, registry, reviewing
+from runs.services import endpoint_testing, registry, reviewing, workers
 from runs.services.workers import condition
 
 type Check = dict[str, Any]
@@ -43,7 +43,7 @@ def checks_of(
         *_documents(profile, bundle, endpoint),
         *_spec(problems),
         *_report(worker),
-        *_reported(locks.report_of(worker), profile, bundle),
+        *_reported(workers.report_of(worker), profile, bundle),
         *_host(worker),
         *_last_test(endpoint, worker),
     ]
@@ -54,7 +54,7 @@ def stored_checks(worker: Worker | None) -> list[Check]:
     """What can be said of a worker without any run: by its stored report and its row, failed ones first."""
     if worker is None:
         return [_no_report("This worker")]
-    report = locks.report_of(worker)
+    report = workers.report_of(worker)
     reported = [one.as_json() for one in report_checks(report)] if report else []
     return worst_first([*_report(worker), *reported, *_host(worker)])
 

@@ -11,7 +11,7 @@ from benchsite.lib.problems import DocumentError, Problem
 from runs.documents.run_spec import Spec
 from runs.documents.specs import resolve_spec
 from runs.models import AuditKind, Endpoint, Preview, Profile, TaskBundle, Worker
-from runs.services import access, audit, locks, registry, reviewing
+from runs.services import access, audit, registry, reviewing, workers
 from runs.services.access import AnyUser
 from runs.services.preview_checks import Check, checks_of
 from runs.services.refusals import BadInput
@@ -71,38 +71,30 @@ def resolve(choice: Choice) -> tuple[Spec | None, list[Check]]:
     problems: list[Problem] = []
     spec = None
     try:
-        spec = _resolved(choice)
+        spec = resolve_spec(
+            profile=registry.loaded_profile(choice.profile),
+            bundle=reviewing.loaded_bundle(choice.bundle),
+            harness=workers.harness_of(choice.worker),
+            images=workers.images_of(choice.worker),
+            worker=workers.worker_identity(choice.worker),
+            endpoint=registry.endpoint_version(choice.endpoint),
+            tasks=choice.tasks,
+            max_trial_seconds=choice.max_trial_seconds,
+            max_steps=choice.max_steps,
+        )
     except DocumentError as error:
-        mine = [problem for problem in error.problems if _is_input(problem)]
+        mine = [
+            problem
+            for problem in error.problems
+            if problem.code == "suite_not_installed" or problem.path.partition("[")[0] in _INPUT_PATHS
+        ]
         if mine:
             raise BadInput.from_document(DocumentError(mine), remedy=_known_tasks(choice, mine)) from error
         problems = list(error.problems)
     checks = checks_of(
-        profile=choice.profile,
-        bundle=choice.bundle,
-        endpoint=choice.endpoint,
-        worker=choice.worker,
-        problems=problems,
+        profile=choice.profile, bundle=choice.bundle, endpoint=choice.endpoint, worker=choice.worker, problems=problems
     )
     return spec, checks
-
-
-def _resolved(choice: Choice) -> Spec:
-    return resolve_spec(
-        profile=registry.loaded_profile(choice.profile),
-        bundle=reviewing.loaded_bundle(choice.bundle),
-        harness=locks.harness_of(choice.worker),
-        images=locks.images_of(choice.worker),
-        worker=locks.worker_identity(choice.worker),
-        endpoint=registry.endpoint_version(choice.endpoint),
-        tasks=choice.tasks,
-        max_trial_seconds=choice.max_trial_seconds,
-        max_steps=choice.max_steps,
-    )
-
-
-def _is_input(problem: Problem) -> bool:
-    return problem.code == "suite_not_installed" or problem.path.partition("[")[0] in _INPUT_PATHS
 
 
 def _known_tasks(choice: Choice, problems: list[Problem]) -> str:

@@ -116,13 +116,7 @@ def _review(bundle: TaskBundle, *, user: AnyUser | None, by_name: str, note: str
             for earlier in TaskBundle.objects.filter(name=bundle.name, status=BundleStatus.REVIEWED):
                 _retire(earlier, user=user)
             return _move(
-                bundle,
-                BundleStatus.CERTIFIED,
-                BundleStatus.REVIEWED,
-                values,
-                AuditKind.BUNDLE_REVIEW,
-                user,
-                detail,
+                bundle, BundleStatus.CERTIFIED, BundleStatus.REVIEWED, values, AuditKind.BUNDLE_REVIEW, user, detail
             )
     except IntegrityError as error:
         sentence = "Another revision was reviewed at the same time; look at it first."

@@ -40,7 +40,12 @@ def confirm(*, user: AnyUser, preview_id: UUID | str, token: str, accepted: Coll
     """
     person = access.require(user, access.START)
     preview = _preview_of(person, preview_id)
-    _verify(preview, token)
+    try:
+        claims = signing.loads(token, salt=_SALT)
+    except signing.BadSignature as error:
+        raise BadToken(detail=str(error)) from error
+    if claims != _claims(preview):
+        raise BadToken(detail="the token belongs to another preview")
     if preview.consumed_by is not None:
         return preview.consumed_by
     if preview.expires_at <= timezone.now():
@@ -80,44 +85,29 @@ def _preview_of(user: User, preview_id: UUID | str) -> Preview:
     return preview
 
 
-def _verify(preview: Preview, token: str) -> None:
-    try:
-        claims = signing.loads(token, salt=_SALT)
-    except signing.BadSignature as error:
-        raise BadToken(detail=str(error)) from error
-    if claims != _claims(preview):
-        raise BadToken(detail="the token belongs to another preview")
-
-
 def _still_holds(preview: Preview, accepted: Collection[str]) -> Spec:
     """The spec as it resolves now, which must be the one that was shown."""
     if preview.blocking:
         raise Blocked(preview.blocking)
-    spec, checks = resolve(_choice_now(preview))
-    _refuse_changes(preview, spec)
+    # The same choice, with rows as they are now: the endpoint's active version, the worker's latest report.
+    active = Endpoint.objects.filter(name=preview.endpoint.name, active=True).first()
+    spec, checks = resolve(
+        Choice(
+            profile=preview.profile,
+            bundle=TaskBundle.objects.get(pk=preview.bundle_id),
+            endpoint=active or Endpoint.objects.get(pk=preview.endpoint_id),
+            worker=Worker.objects.get(pk=preview.worker_id),
+            **preview.request,
+        )
+    )
+    if spec is not None and spec.spec_sha256 != preview.spec_sha256:
+        shown = load_object(preview.spec.encode())
+        raise Changed(spec_difference(shown, spec.document))
     blocking = [check for check in checks if not check["passed"] and check["level"] == "block"]
     if blocking or spec is None:
         raise Blocked(blocking)
     _refuse_unaccepted([*preview.checks, *checks], accepted)
     return spec
-
-
-def _choice_now(preview: Preview) -> Choice:
-    """The same choice, with rows as they are now: the endpoint's active version, the worker's latest report."""
-    active = Endpoint.objects.filter(name=preview.endpoint.name, active=True).first()
-    return Choice(
-        profile=preview.profile,
-        bundle=TaskBundle.objects.get(pk=preview.bundle_id),
-        endpoint=active or Endpoint.objects.get(pk=preview.endpoint_id),
-        worker=Worker.objects.get(pk=preview.worker_id),
-        **preview.request,
-    )
-
-
-def _refuse_changes(preview: Preview, spec: Spec | None) -> None:
-    if spec is not None and spec.spec_sha256 != preview.spec_sha256:
-        shown = load_object(preview.spec.encode())
-        raise Changed(spec_difference(shown, spec.document))
 
 
 def _refuse_unaccepted(checks: list[Check], accepted: Collection[str]) -> None:

@@ -90,19 +90,7 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, report:
     run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
     started = time.monotonic()
     report(f"{scenario.name}: run {run.key}")
-    run = _follow(run, scenario, user, report)
-    notes = list(unrecorded_forgeries(run)) if scenario.mode is Mode.FORGE else []
-    return run, _result(run, time.monotonic() - started, tuple(notes))
-
-
-def packaged_profile() -> Profile:
-    """The one that came with the release, by its hash: its name means whichever profile was imported last."""
-    packaged = load_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes())
-    return registry.find_profile(packaged.content_sha256)
-
-
-def _follow(run: Run, scenario: Scenario, user: User, report: Report) -> Run:
-    """Wait for the run's end, reporting each change; cancel it where the scenario says so."""
+    # Wait for the run's end, reporting each change; cancel it where the scenario says so.
     last, cancelled, deadline = "", False, time.monotonic() + RUN_BOUND_S
     while not run.terminal and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -111,15 +99,19 @@ def _follow(run: Run, scenario: Scenario, user: User, report: Report) -> Run:
         if now != last:
             report(f"{scenario.name}: {now}")
             last = now
-        if scenario.cancel_during_agent and not cancelled and _agent_works(run):
+        if scenario.cancel_during_agent and not cancelled and Trial.objects.filter(run=run, stage="agent").exists():
             cancelled = True
             report(f"{scenario.name}: cancelling while the agent waits for its first answer")
             lifecycle.request_cancel(run.pk, user=user)
-    return run
+    run = run
+    notes = list(unrecorded_forgeries(run)) if scenario.mode is Mode.FORGE else []
+    return run, _result(run, time.monotonic() - started, tuple(notes))
 
 
-def _agent_works(run: Run) -> bool:
-    return Trial.objects.filter(run=run, stage="agent").exists()
+def packaged_profile() -> Profile:
+    """The one that came with the release, by its hash: its name means whichever profile was imported last."""
+    packaged = load_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes())
+    return registry.find_profile(packaged.content_sha256)
 
 
 def unrecorded_forgeries(run: Run) -> Iterator[str]:
@@ -140,18 +132,14 @@ def _shows_forgery(event: dict[str, Any]) -> bool:
 
 def _result(run: Run, seconds: float, notes: tuple[str, ...]) -> ScenarioResult:
     trials = Trial.objects.filter(run=run).order_by("ordinal")
+    # What the engine still lists under the labels of the run's journal.
+    folder = RunFolder.of(settings.DATA, run.key)
     return ScenarioResult(
         verdict=run.verdict,
         **counts_of(run),
         classes=tuple(trial.failure_class for trial in trials if trial.failure_class),
         cleanup=run.cleanup,
-        left=len(_remains(run)),
+        left=len(still_present(connect(), Journal(folder.path)) if folder.facts.exists() else []),
         seconds=seconds,
         notes=notes,
     )
-
-
-def _remains(run: Run) -> list[tuple[str, str]]:
-    """What the engine still lists under the labels of the run's journal."""
-    folder = RunFolder.of(settings.DATA, run.key)
-    return still_present(connect(), Journal(folder.path)) if folder.facts.exists() else []

@@ -50,7 +50,12 @@ class ScriptedEndpoint:
 @contextmanager
 def serve() -> Iterator[ScriptedEndpoint]:
     """Start the endpoint on a free port of the default bridge's address; end it afterwards."""
-    key_file = _key_file(settings.DATA / "scripted-key")
+    key_file = settings.DATA / "scripted-key"
+    if not key_file.exists():
+        key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"scripted-{secrets.token_urlsafe(24)}\n")
     arguments = command("scripted_endpoint", "--json", "--bind", _bridge_address())
     arguments += ["--port", "0", "--slow-seconds", str(SLOW_SECONDS)]
     environment = {**os.environ, f"{KEY_VARIABLE}_FILE": str(key_file)}
@@ -64,15 +69,6 @@ def serve() -> Iterator[ScriptedEndpoint]:
             yield ScriptedEndpoint(json.loads(line)["base_url"], key_file)
         finally:
             process.terminate()
-
-
-def _key_file(path: Path) -> Path:
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"scripted-{secrets.token_urlsafe(24)}\n")
-    return path
 
 
 def _bridge_address() -> str:

@@ -49,11 +49,7 @@ SCENARIOS = (
     Scenario("unauthorized-at-once", Mode.UNAUTHORIZED_AT_ONCE, Expected("incomplete", 0, 0, ("authentication",) * 3)),
     Scenario("wrong-model-at-once", Mode.WRONG_MODEL_AT_ONCE, Expected("incomplete", 0, 0, ("routing",) * 3)),
     Scenario(
-        "slow",
-        Mode.SLOW,
-        Expected("incomplete", 0, 0, ("incomplete",)),
-        tasks=("ledger-totals",),
-        max_trial_seconds=15,
+        "slow", Mode.SLOW, Expected("incomplete", 0, 0, ("incomplete",)), tasks=("ledger-totals",), max_trial_seconds=15
     ),
     Scenario("hang-cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
 )

@@ -6,15 +6,18 @@ markup around rows of `runs.web.presenting`: every text is escaped here or made 
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from django.utils.safestring import SafeString, mark_safe
 
 from benchsite.lib.markup import icon, moment, result, unknown
+from benchsite.lib.visible_text import visible
 from benchsite.lib.words import NOT_RECORDED, NOT_REPORTED
-from runs.web.presenting.log import LogRow
 from runs.web.presenting.run_rows import RunRow
-from runs.web.presenting.run_totals import TotalsRow
-from runs.web.presenting.trials import Row
+from runs.web.presenting.trials import Row, TotalsRow
+
+if TYPE_CHECKING:
+    from runs.models import LogLine
 
 
 def trials(rows: Iterable[tuple[Row, str, SafeString]]) -> SafeString:
@@ -69,33 +72,35 @@ def totals(row: TotalsRow, stages: SafeString) -> SafeString:
     )
 
 
-def log(rows: Sequence[LogRow]) -> SafeString:
+def log(lines: Sequence["LogLine"]) -> SafeString:
     """The lines of a log, oldest first."""
-    return mark_safe("\n".join(_logged(row) for row in rows))
+    return mark_safe("\n".join(_logged(line) for line in lines))
 
 
-def _logged(row: LogRow) -> str:
-    cut = ' <span class="cut">[cut at 4,096 characters]</span>' if row.cut else ""
+def _logged(line: "LogLine") -> str:
+    cut = ' <span class="cut">[cut at 4,096 characters]</span>' if line.cut else ""
     return (
-        f'<li>{moment(row.at, "clock")}<span class="from">{escape(row.source)}</span>'
-        f'<span class="line">{escape(row.text)}{cut}</span></li>'
+        f'<li>{moment(line.at, "clock")}<span class="from">{escape(visible(line.source))}</span>'
+        f'<span class="line">{escape(visible(line.text))}{cut}</span></li>'
     )
 
 
-def runs(rows: Iterable[tuple[RunRow, str, SafeString]]) -> SafeString:
-    """The body of the runs list: each row with its address and its drawn outcomes."""
-    return mark_safe("\n".join(_run(row, address, strip) for row, address, strip in rows))
+def runs(rows: Iterable[tuple[RunRow, str]]) -> SafeString:
+    """The body of the runs list: each row with its address."""
+    return mark_safe("\n".join(_run(row, address) for row, address in rows))
 
 
-def _run(row: RunRow, address: str, strip: SafeString) -> str:
+def _run(row: RunRow, address: str) -> str:
+    run = row.run
     rate = f"<b>{escape(row.rate)}</b> passed" if row.rate else '<span class="quiet">no pass rate</span>'
     return (
-        f'<tr><th scope="row" class="lead-cell"><a class="name mono" href="{escape(address)}">{escape(row.short)}</a>'
-        f'<small>{escape(row.profile)}</small></th>\n<td class="side-cell">{result(row.mark)}</td>\n<td>{strip}</td>\n'
-        f'<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> graded</td>\n<td class="fact">{escape(row.model)}'
-        f'<small><span class="unit"> at </span>{escape(row.endpoint)}</small></td>\n'
-        f'<td class="fact">{_cleanup(row)}</td>\n<td class="num fact">{moment(row.started, "short")}'
-        f'<small><span class="unit">, </span>by {escape(row.who)}</small></td>\n'
+        f'<tr><th scope="row" class="lead-cell"><a class="name mono" href="{escape(address)}">{escape(run.short)}</a>'
+        f'<small>{escape(run.profile.name)}</small></th>\n<td class="side-cell">{result(row.mark)}</td>\n'
+        f'<td>{row.strip}</td>\n<td class="fact">{rate}, <b>{escape(row.evaluated)}</b> graded</td>\n'
+        f'<td class="fact">{escape(run.endpoint.model)}<small><span class="unit"> at </span>'
+        f"{escape(run.endpoint.name)}</small></td>\n"
+        f'<td class="fact">{_cleanup(row)}</td>\n<td class="num fact">{moment(run.created_at, "short")}'
+        f'<small><span class="unit">, </span>by {escape(run.created_by_name or "unknown")}</small></td>\n'
         f'<td class="num fact">{escape(row.took)}</td></tr>'
     )
 

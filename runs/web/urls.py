@@ -5,19 +5,7 @@ from uuid import UUID
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from runs.web.views import (
-    bundles,
-    catalogue,
-    connection,
-    overview,
-    previews,
-    run_actions,
-    run_list,
-    run_page,
-    run_short,
-    trial_page,
-    workers,
-)
+from runs.web.views import bundles, catalogue, overview, previews, run_list, run_page, trial_page, workers
 
 
 class KeyConverter:
@@ -51,10 +39,10 @@ urlpatterns = [
     path("runs/<key:key>/live/", run_page.run_live, name="run_live"),
     path("runs/<key:key>/trials/<int:ordinal>/", trial_page.trial_page, name="trial"),
     path("runs/<key:key>/trials/<int:ordinal>/live/", trial_page.trial_live, name="trial_live"),
-    path("runs/<key:key>/cancel/", run_actions.cancel, name="run_cancel"),
-    path("runs/<key:key>/cleanup/", run_actions.cleanup, name="run_cleanup"),
-    path("runs/<beginning:beginning>/", run_short.run_short, name="run_short"),
-    path("runs/<beginning:beginning>/<path:rest>", run_short.run_short, name="run_short"),
+    path("runs/<key:key>/cancel/", run_page.cancel, name="run_cancel"),
+    path("runs/<key:key>/cleanup/", run_page.cleanup, name="run_cleanup"),
+    path("runs/<beginning:beginning>/", run_page.run_short, name="run_short"),
+    path("runs/<beginning:beginning>/<path:rest>", run_page.run_short, name="run_short"),
     path("profiles/", catalogue.profiles, name="profiles"),
     path("profiles/<int:pk>/", catalogue.profile, name="profile"),
     path("bundles/", bundles.bundles, name="bundles"),
@@ -63,8 +51,8 @@ urlpatterns = [
     path("bundles/<str:name>/<int:revision>/retire/", bundles.retire, name="bundle_retire"),
     path("endpoints/", catalogue.endpoints, name="endpoints"),
     path("endpoints/<str:name>/<int:version>/", catalogue.endpoint, name="endpoint"),
-    path("endpoints/<str:name>/<int:version>/connection/", connection.panel, name="endpoint_connection"),
-    path("endpoints/<str:name>/<int:version>/test/", connection.test, name="endpoint_test"),
+    path("endpoints/<str:name>/<int:version>/connection/", catalogue.connection_panel, name="endpoint_connection"),
+    path("endpoints/<str:name>/<int:version>/test/", catalogue.connection_test, name="endpoint_test"),
     path("workers/", workers.workers, name="workers"),
     path("workers/<str:name>/", workers.worker, name="worker"),
     path("workers/<str:name>/lost/", workers.lost, name="worker_lost"),

@@ -11,7 +11,6 @@ import pytest
 from runs.containers import EngineError
 from runs.engine.assets import AssetError, importing, prepare, preparing
 from runs.engine.assets import harness as harness_module
-from runs.engine.assets import images as images_module
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness import HarnessEnvironment, environment_key, load_harness
 from runs.engine.assets.interpreters import Interpreter, find_interpreter
@@ -87,9 +86,9 @@ def test_a_full_disk_is_one_sentence_with_the_remedy(folder: AssetFolder, monkey
 
 
 def test_too_little_disk_is_said_before_a_build_begins(folder: AssetFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images_module, "NEEDED_BYTES", 2**62)
+    monkeypatch.setattr(preparing, "NEEDED_BYTES", 2**62)
     with pytest.raises(AssetError) as caught:
-        images_module.prepare_images(["agent"], folder, None, silent)
+        preparing.prepare_images(["agent"], folder, None, silent)
     assert caught.value.code == "assets.disk_full"
     assert list(folder.work.iterdir()) == []
 

@@ -14,7 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from runs.models import AuditEntry, Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import lifecycle, locks
+from runs.services import lifecycle, workers
 from runs.services.runlog import Line, append_log
 from tests.browser.conftest import sign_in
 from tests.pages.evidence_files import keep
@@ -123,7 +123,7 @@ def test_a_world_that_changed_refuses_the_start(site: Site, person: Page) -> Non
     sign_in(person, "operator-1")
     previewed(person)
     recipe = site.worker.image_locks.get(role="verifier").recipe_sha256
-    locks.record_image_locks(
+    workers.record_image_locks(
         "worker-1", {"verifier": {"image_id": f"sha256:{digest('rebuilt')}", "recipe_sha256": recipe}}
     )
     for box in person.locator("input[name=accept]").all():

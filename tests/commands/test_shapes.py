@@ -17,7 +17,7 @@ from runs.engine.ending.recovery import RecoveryReport
 from runs.management.commands import smoke
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Verdict
-from runs.services import lifecycle, locks, queue, runlog
+from runs.services import lifecycle, queue, runlog, workers
 from runs.smoke.scenarios import ScenarioResult
 from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
@@ -126,7 +126,7 @@ class TestRuns:
 class TestPreviews:
     def test_of_a_preview_that_can_start_and_of_one_that_cannot(self, site: Site) -> None:
         assert shown(command("preview", "--endpoint", "scripted", "--json"))["blocked"] is False
-        locks.record_harness_lock("local", {})
+        workers.record_harness_lock("local", {})
         document = shown(command("preview", "--endpoint", "scripted", "--json"), 3)
         assert document["spec"] is None and document["blocked"] is True
 

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from benchsite.lib.canonical import canonical_bytes
 from benchsite.lib.problems import DocumentError
-from runs.documents.credentials import credential_problems, looks_like_credential
 from runs.documents.endpoint_urls import is_loopback, url_problems
-from runs.documents.endpoints import load_endpoint, parse_endpoint
+from runs.documents.endpoints import credential_problems, load_endpoint, looks_like_credential, parse_endpoint
 from tests.documents import samples
 
 

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from runs.scripted.forgery import FORGERY, LINKS
-from runs.scripted.scripts import TASKS, Mode, Step, Task, script
+from runs.scripted.scripts import FORGERY, LINKS, TASKS, Mode, Step, Task, script
 
 LEDGER, MERGE, _ = TASKS
 

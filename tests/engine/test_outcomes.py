@@ -10,7 +10,7 @@ from evidence.register.judging import trial_end
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from evidence.trial.facts import TrialFacts
-from runs.engine.ending.owned_resources import resource_states
+from runs.engine.ending.conclusion import resource_states
 from runs.outcomes.buckets import Bucket
 from runs.ownership import Journal, Outcome, ResourceStage, Role
 from runs.services.lifecycle import TrialEnd

@@ -30,7 +30,7 @@ from runs.models import Cleanup, Run, RunState, Stage, Worker
 from runs.models.states import LEGAL_ENDINGS
 from runs.models.triggers import GUARDS
 from runs.services import lifecycle
-from runs.services.locks import record_image_locks
+from runs.services.workers import record_image_locks
 from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of
 from tests.runs.rows import Process

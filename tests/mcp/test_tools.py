@@ -17,11 +17,11 @@ from mcp_types import CallToolResult
 
 from benchsite import __version__
 from benchsite.lib.canonical import canonical_bytes, canonical_sha256
-from benchsite.mcp import evidence_tools, run_tools, tools
+from benchsite.mcp import acts, tools
 from benchsite.mcp.server import tools_document
 from benchsite.mcp.tools import TOOLS, call_tool
 from evidence.models import Artifact
-from evidence.register import store, verified_blocks
+from evidence.register import store, streaming
 from runs.models import AuditEntry, Preview
 from runs.services.runlog import Line, append_log
 from tests.commands.schemas import validated
@@ -291,7 +291,7 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             read.append(len(data))
             return data
 
-    monkeypatch.setattr(verified_blocks, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
+    monkeypatch.setattr(streaming, "open_stored", lambda artifact: Counted(store.open_stored(artifact)))
     return read
 
 
@@ -344,7 +344,7 @@ def test_an_unexpected_failure_keeps_its_words(site: Site, monkeypatch: pytest.M
     def fail(*_: Any) -> Any:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(run_tools, "find_run", fail)
+    monkeypatch.setattr(acts, "find_run", fail)
     result = call(site.operator, "status", run="ab" * 16)
     assert result.is_error and result.structured_content["code"] == "mcp.failed"
     assert "hunter2" not in str(result) and "RuntimeError" not in str(result)
@@ -359,7 +359,7 @@ def test_a_database_that_is_away_is_a_code_and_may_come_back(
         def fail(*_: Any) -> Any:
             raise OperationalError("server closed the connection; password=hunter2")
 
-        away.setattr(evidence_tools, "find_run", fail)
+        away.setattr(acts, "find_run", fail)
         result = call(site.operator, "evidence_list", run="ab" * 16)
         assert result.structured_content["code"] == "database.unusable" and "hunter2" not in str(result)
     assert ok(site.operator, "evidence_list", run=run_row().key)["files"] == []

@@ -143,11 +143,11 @@ RECORD = """
 import django
 django.setup()
 from django.conf import settings
-from runs.services import bundle_import, locks
+from runs.services import bundle_import, workers
 from runs.engine.assets import load_assets
 assets = load_assets(settings.ASSETS)
-locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
-locks.record_image_locks(settings.WORKER_NAME, {image.role: image.document() for image in assets.images.images})
+workers.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
+workers.record_image_locks(settings.WORKER_NAME, {image.role: image.document() for image in assets.images.images})
 bundle_import.install_packaged()
 """
 

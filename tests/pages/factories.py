@@ -34,7 +34,7 @@ from runs.models import (
 )
 from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES, STEP_OF_ROW
-from runs.services import locks, previewing, registry, reviewing
+from runs.services import previewing, registry, reviewing, workers
 from runs.services.previewing import Choice
 from tests.pages.evidence_files import keep
 
@@ -131,15 +131,15 @@ def _worker() -> Worker:
         "engine_problem": None,
         "limits": limits,
     }
-    worker = locks.record_report(name, report, capability_sha256=digest("capabilities"), host="bench-1.internal")
+    worker = workers.record_report(name, report, capability_sha256=digest("capabilities"), host="bench-1.internal")
     Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now(), pid=4242)
-    locks.record_harness_lock(name, _HARNESS)
+    workers.record_harness_lock(name, _HARNESS)
     recipes = json.loads((packaged.ENVIRONMENT_SMOKE / "manifest.json").read_bytes())["images"]
     images = {
         role: {"image_id": f"sha256:{digest(role)}", "recipe_sha256": entry["recipe_sha256"], "layers": []}
         for role, entry in recipes.items()
     }
-    locks.record_image_locks(name, images)
+    workers.record_image_locks(name, images)
     return Worker.objects.get(pk=worker.pk)
 
 
@@ -495,8 +495,8 @@ def _audit(on: Site, run: Run, kind: str) -> None:
 def silent_host(on: Site) -> Worker:
     """A second worker that fell silent while it executed a run."""
     now = timezone.now()
-    worker = locks.record_report(
-        "worker-2", locks.report_of(on.worker), capability_sha256=digest("capabilities"), host="bench-2.internal"
+    worker = workers.record_report(
+        "worker-2", workers.report_of(on.worker), capability_sha256=digest("capabilities"), host="bench-2.internal"
     )
     Worker.objects.filter(pk=worker.pk).update(pid=4243, heartbeat_at=now - timedelta(minutes=14))
     spec(on, on.endpoint)  # its run executes what the first worker prepared

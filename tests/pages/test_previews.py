@@ -17,7 +17,7 @@ from evidence.register.ingest import MAX_FILES, MAX_RUN_BYTES
 from runs.documents.run_spec import load_spec
 from runs.models import AuditEntry, Preview, Run, TaskBundle, Worker
 from runs.serializers.runs import run_document
-from runs.services import locks
+from runs.services import workers
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, digest
 
@@ -169,7 +169,7 @@ def test_a_changed_image_refuses_the_start_and_shows_old_and_new(site: Site, bro
     preview = preview_of(site, client)
     recipe = site.worker.image_locks.get(role="verifier").recipe_sha256
     rebuilt = f"sha256:{digest('another build')}"
-    locks.record_image_locks("worker-1", {"verifier": {"image_id": rebuilt, "recipe_sha256": recipe}})
+    workers.record_image_locks("worker-1", {"verifier": {"image_id": rebuilt, "recipe_sha256": recipe}})
     response = confirm(client, preview)
     text = response.content.decode()
     assert response.status_code == 409

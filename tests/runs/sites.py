@@ -9,7 +9,7 @@ from benchsite.lib.canonical import canonical_sha256
 from runs.checks.worker import OPTIONAL_LIMITS, REQUIRED_LIMITS
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import Endpoint, Profile, TaskBundle, Worker
-from runs.services import locks, registry, reviewing
+from runs.services import registry, reviewing, workers
 from runs.services.previewing import Choice
 from tests.runs.rows import person
 
@@ -66,8 +66,8 @@ def ready_site(name: str = "local") -> Site:
         role: {"image_id": f"sha256:{digit * 64}", "recipe_sha256": recipe}
         for digit, (role, recipe) in zip("456", recipes().items(), strict=True)
     }
-    locks.record_harness_lock(name, HARNESS)
-    locks.record_image_locks(name, images)
+    workers.record_harness_lock(name, HARNESS)
+    workers.record_image_locks(name, images)
     return Site(
         operator=person("olga", "operator"),
         profile=registry.store_profile((ENVIRONMENT_SMOKE / "profile.json").read_bytes(), user=None),
@@ -90,7 +90,7 @@ def install_bundle() -> TaskBundle:
 def report(name: str = "local", **changes: Any) -> Worker:
     """Let the worker report anew, with ``changes``."""
     document = {**REPORT, **changes}
-    return locks.record_report(name, document, capability_sha256=canonical_sha256(document), host=f"host-{name}")
+    return workers.record_report(name, document, capability_sha256=canonical_sha256(document), host=f"host-{name}")
 
 
 def recipes() -> dict[str, str]:

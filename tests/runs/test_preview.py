@@ -9,7 +9,7 @@ from django.utils import timezone
 from benchsite.lib.canonical import load_object
 from runs.checks.worker import REQUIRED_LIMITS
 from runs.models import AuditEntry, HarnessLock, ImageLock, Preview, Run, TaskBundle, Worker
-from runs.services import locks, registry, reviewing
+from runs.services import registry, reviewing, workers
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadInput, UnknownName
 from tests.runs.rows import person, run_row
@@ -87,7 +87,7 @@ class TestNarrowing:
 class TestChecks:
     @pytest.mark.parametrize("name", REQUIRED_LIMITS)
     def test_a_limit_that_the_worker_cannot_enforce_blocks_by_name(self, site, name):
-        limits = [{**limit, "enforced": limit["name"] != name} for limit in locks.report_of(site.worker)["limits"]]
+        limits = [{**limit, "enforced": limit["name"] != name} for limit in workers.report_of(site.worker)["limits"]]
         site.worker = report(limits=limits)
         preview = make_preview(**site.choice())
         assert blocking_codes(preview) == {f"limit.{name}_not_enforced"}
@@ -138,7 +138,7 @@ class TestChecks:
 
     def test_an_image_of_another_recipe_blocks(self, site):
         image = {"image_id": "sha256:" + "9" * 64, "recipe_sha256": "9" * 64}
-        locks.record_image_locks("local", {"agent": image})
+        workers.record_image_locks("local", {"agent": image})
         assert blocking_codes(make_preview(**site.choice())) == {"spec.recipe_mismatch"}
 
     def test_a_bundle_that_is_not_reviewed_blocks(self, site):
@@ -215,7 +215,7 @@ class TestSize:
         [({"cpus": 0}, "worker.too_little_cpus"), ({"memory_bytes": 64 * 1024**2}, "worker.too_little_memory")],
     )
     def test_a_worker_smaller_than_the_ceilings_blocks(self, site, engine, code):
-        whole = locks.report_of(site.worker)["engine"]
+        whole = workers.report_of(site.worker)["engine"]
         site.worker = report(engine={**whole, **engine})
         preview = make_preview(**site.choice())
         assert blocking_codes(preview) == {code}

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.models import AuditEntry, Preview, Run, RunState, Trial
-from runs.services import locks, queue, registry, reviewing
+from runs.services import queue, registry, reviewing, workers
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired
 from runs.services.starting import confirm, confirm_by_hash, token_of
@@ -146,12 +146,12 @@ class TestWhatChanged:
     def test_an_image(self, site, put):
         preview = make_preview(**site.choice())
         recipe = site.worker.image_locks.get(role="agent").recipe_sha256
-        locks.record_image_locks("local", {"agent": {"image_id": "sha256:" + "8" * 64, "recipe_sha256": recipe}})
+        workers.record_image_locks("local", {"agent": {"image_id": "sha256:" + "8" * 64, "recipe_sha256": recipe}})
         assert set(self.refused(site, preview)) == {"images.agent"}
 
     def test_the_harness(self, site, put):
         preview = make_preview(**site.choice())
-        locks.record_harness_lock("local", {**HARNESS, "tree_sha256": "7" * 64})
+        workers.record_harness_lock("local", {**HARNESS, "tree_sha256": "7" * 64})
         assert set(self.refused(site, preview)) == {"harness.tree_sha256"}
 
     def test_the_endpoint(self, site, put):
@@ -163,8 +163,8 @@ class TestWhatChanged:
 
     def test_a_change_that_was_taken_back_is_none(self, site, put):
         preview = make_preview(**site.choice())
-        locks.record_harness_lock("local", {**HARNESS, "tree_sha256": "7" * 64})
-        locks.record_harness_lock("local", HARNESS)
+        workers.record_harness_lock("local", {**HARNESS, "tree_sha256": "7" * 64})
+        workers.record_harness_lock("local", HARNESS)
         assert start(site, preview).spec_sha256 == preview.spec_sha256
 
     def test_a_bundle_that_was_retired_meanwhile_blocks(self, site, put):
@@ -197,7 +197,7 @@ class TestChecks:
         assert AuditEntry.objects.get(kind="start", run_id=run.pk).detail["accepted"] == ["limit harness_uid"]
 
     def test_a_required_limit_is_not_accepted_by_name(self, site, put):
-        limits = [{**limit, "enforced": limit["name"] != "pids"} for limit in locks.report_of(site.worker)["limits"]]
+        limits = [{**limit, "enforced": limit["name"] != "pids"} for limit in workers.report_of(site.worker)["limits"]]
         site.worker = report(limits=limits)
         with pytest.raises(Blocked):
             start(site, make_preview(**site.choice()), accepted=["limit pids"])

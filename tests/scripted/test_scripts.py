@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from runs.scripted.forgery import FORGERY, LINKS
-from runs.scripted.scripts import CERTIFICATION, SUBMIT, TASKS, Mode, mode_of, next_step, script, task_of
+from runs.scripted.scripts import (
+    CERTIFICATION,
+    FORGERY,
+    LINKS,
+    SUBMIT,
+    TASKS,
+    Mode,
+    mode_of,
+    next_step,
+    script,
+    task_of,
+)
 
 BUNDLE = Path(__file__).parents[2] / "runs" / "bundles" / "environment-smoke" / "tasks"
 

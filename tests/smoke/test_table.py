@@ -16,7 +16,7 @@ def row(number, *, left=0, found=()):
     seen = ScenarioResult(
         wanted.verdict, 3, wanted.evaluated, wanted.passed, 0, 0, 0, wanted.classes, "clean", left, 100.4
     )  # fmt: skip
-    return scenario, SimpleNamespace(key="0f3a9c21" * 4), seen, list(found)
+    return scenario, SimpleNamespace(key="0f3a9c21" * 4, short="0f3a9c21"), seen, list(found)
 
 
 def test_every_scenario_takes_one_line_of_80_columns():

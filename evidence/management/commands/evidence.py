@@ -83,7 +83,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _file_of(user: User, run: Run, key: str) -> Artifact:
-    remedy = f"List the ids with: manage.py evidence {run.key[:8]}"
+    remedy = f"List the ids with: manage.py evidence {run.short}"
     try:
         found = artifact_for(user, key)
     except NoSuchEvidence as error:

@@ -1,6 +1,6 @@
 """Removes the private evidence of runs that ended long ago, unless somebody ordered it to be kept."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -31,7 +31,14 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.RETAIN)
-        before = _cutoff(options["older_than"])
+        asked = options["older_than"]
+        days = settings.RETENTION_DAYS if asked is None else asked
+        if asked is None and not days:
+            sentence = "Nothing expires: set BENCHSITE_RETENTION_DAYS, or say --older-than DAYS."
+            raise BadInput(sentence, code="retention.not_set")
+        if not 0 <= days <= 36_500:
+            raise BadInput("--older-than: give 0 to 36,500 days.", code="retention.bad_days")
+        before = timezone.now() - timedelta(days=days)
         found, failed = [], 0
         for run in due(before):
             expiry = what_expires(run, folder=self._folder_here(run.key))
@@ -77,16 +84,6 @@ class Command(SiteCommand):
             f"{kept['held']} under a legal hold and {kept['not_clean']} not cleaned up keep everything"
             + (f"; {failed} could not be removed" if failed else "")
         )
-
-
-def _cutoff(asked: int | None) -> datetime:
-    days = settings.RETENTION_DAYS if asked is None else asked
-    if asked is None and not days:
-        sentence = "Nothing expires: set BENCHSITE_RETENTION_DAYS, or say --older-than DAYS."
-        raise BadInput(sentence, code="retention.not_set")
-    if not 0 <= days <= 36_500:
-        raise BadInput("--older-than: give 0 to 36,500 days.", code="retention.bad_days")
-    return timezone.now() - timedelta(days=days)
 
 
 def _line(expiry: Expiry, *, applied: bool) -> str:

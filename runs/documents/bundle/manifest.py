@@ -148,10 +148,7 @@ def _timeout_problems(source: BundleSource, tasks: list[TaskRecord]) -> Iterator
         stated = {
             "agent.timeout_sec": (task.config.agent.timeout_sec, phases.agent_s),
             "verifier.timeout_sec": (task.config.verifier.timeout_sec, phases.verifier_s),
-            "environment.build_timeout_sec": (
-                task.config.environment.build_timeout_sec,
-                phases.environment_start_s,
-            ),
+            "environment.build_timeout_sec": (task.config.environment.build_timeout_sec, phases.environment_start_s),
         }
         for key, (found, ceiling) in stated.items():
             if found != ceiling:
@@ -205,10 +202,7 @@ def _task_problems(task: JsonObject, path: str) -> Iterator[Problem]:
 def _hash_problems(task: JsonObject, files: list[JsonObject], path: str) -> Iterator[Problem]:
     records = [FileRecord(str(file.get("path")), 0, str(file.get("sha256"))) for file in files]
     try:
-        expected = {
-            "checksum": checksums.task_checksum(records),
-            "files_sha256": checksums.content_digest(records),
-        }
+        expected = {"checksum": checksums.task_checksum(records), "files_sha256": checksums.content_digest(records)}
     except (ValueError, AttributeError, TypeError):
         yield Problem(f"{path}.files", "bad_bundle.file_is_folder", "a path is both a file and a folder")
         return

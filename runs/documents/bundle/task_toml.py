@@ -55,10 +55,7 @@ _FORBIDDEN: dict[str, tuple[str, str]] = {
     "source": ("task.renamed", "a task's source is its bundle"),
 }  # fmt: skip
 _BY_PATH: dict[str, tuple[str, str]] = {
-    "verifier.environment_mode": (
-        "task.shared_verifier",
-        'the verifier must have environment_mode = "separate"',
-    ),
+    "verifier.environment_mode": ("task.shared_verifier", 'the verifier must have environment_mode = "separate"'),
     "verifier.environment": ("task.shared_verifier", "the verifier needs its own [verifier.environment]"),
     "agent.name": ("task.agent", "a task chooses no agent"),
     "environment.network_mode": _NETWORK,
@@ -138,12 +135,7 @@ def parse(data: bytes) -> tuple[TaskToml | None, list[Problem]]:
     by_name = list(_forbidden(document))
     named = {problem.path for problem in by_name}
     rest = [_named(problem) for problem in found if problem.path not in named]
-    problems = [
-        *by_name,
-        *rest,
-        *_templates(document),
-        *_artifact_problems(as_object(document).get("artifacts")),
-    ]
+    problems = [*by_name, *rest, *_templates(document), *_artifact_problems(as_object(document).get("artifacts"))]
     return (None if problems else model), problems
 
 

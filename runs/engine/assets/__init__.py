@@ -25,10 +25,7 @@ class Assets:
     def digests(self) -> dict[str, object]:
         """What a worker's report says of its assets: `{"harness": {lock, tree}, "images": {role: id}}`."""
         return {
-            "harness": {
-                "lock_sha256": self.harness.lock.lock_sha256,
-                "tree_sha256": self.harness.lock.tree_sha256,
-            },
+            "harness": {"lock_sha256": self.harness.lock.lock_sha256, "tree_sha256": self.harness.lock.tree_sha256},
             "images": {image.role: image.id for image in self.images.images},
         }
 

@@ -2,19 +2,14 @@
 
 from dataclasses import dataclass
 
+from benchsite.lib.problems import CodedError
 
-class AssetError(Exception):
+
+class AssetError(CodedError):
     """An asset that is missing, cannot be built or must not be used.
 
-    `code` is stable (`assets.…`, `harness.…`, `image.…`), `sentence` is for a person and holds the remedy,
-    `detail` is private: command output, paths.
+    `code` is `assets.…`, `harness.…` or `image.…`, `detail` command output or paths.
     """
-
-    def __init__(self, code: str, sentence: str, detail: str = "") -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.detail = detail
 
     @property
     def blocked(self) -> bool:

@@ -1,57 +1,23 @@
 """The paths of the assets folder, which the worker's account owns."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
 class AssetFolder:
     """`root` is settings.ASSETS. Everything under `cache` may be deleted; it is then downloaded again."""
 
-    root: Path
-
-    @property
-    def harness(self) -> Path:
-        return self.root / "harness"
-
-    @property
-    def harness_lock(self) -> Path:
-        """The lock of the current environment, which is the folder in `harness` named by its key."""
-        return self.root / "harness.json"
-
-    @property
-    def image_lock(self) -> Path:
-        return self.root / "images.json"
-
-    @property
-    def unfinished_import(self) -> Path:
-        """What the engine was asked for and is not locked yet; absent when all is."""
-        return self.root / "import.json"
-
-    @property
-    def packages(self) -> Path:
-        return self.root / "cache" / "packages"
-
-    @property
-    def wheels(self) -> Path:
-        return self.root / "cache" / "wheels"
-
-    @property
-    def built_parts(self) -> Path:
-        return self.root / "cache" / "built"
-
-    @property
-    def pip(self) -> Path:
-        return self.root / "cache" / "pip"
-
-    @property
-    def work(self) -> Path:
-        """Half-built things. Only the holder of the lock uses it, and empties it first."""
-        return self.root / "work"
-
-    @property
-    def lock(self) -> Path:
-        return self.root / "prepare.lock"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.harness = root / "harness"
+        self.harness_lock = root / "harness.json"  # of the current environment: its key names the folder
+        self.image_lock = root / "images.json"
+        self.unfinished_import = root / "import.json"  # what the engine was asked for and is not locked yet
+        self.packages = root / "cache" / "packages"
+        self.wheels = root / "cache" / "wheels"
+        self.built_parts = root / "cache" / "built"
+        self.pip = root / "cache" / "pip"
+        self.work = root / "work"  # half-built things; only the holder of the lock uses it, and empties it first
+        self.lock = root / "prepare.lock"
 
     def create(self) -> None:
         for folder in (self.root, self.harness, self.packages, self.wheels, self.built_parts, self.work):

@@ -117,12 +117,13 @@ def _lock(folder: AssetFolder, interpreter: Interpreter, path: Path) -> None:
     manifest = tree_manifest(path)
     manifest_path(path).write_text(manifest, encoding="ascii")
     hashes = adapter_hashes()
+    # The agent that the reviewed image holds; Harbor is told the same version.
     lock = make_lock(
         key=path.name,
         interpreter=interpreter,
         wheels=check_wheels(read_requirements(REQUIREMENTS.read_text()), harness_wheels(folder, interpreter)),
         requirements_sha256=requirements_sha256(),
-        agent_version=_agent_version(),
+        agent_version=next(pin.version for pin in pins(read_recipe("agent")) if pin.name == normal_name(AGENT)),
         adapter=hashes,
         adapter_sha256=adapter_sha256(hashes),
         tree_sha256=tree_sha256(manifest),
@@ -165,11 +166,6 @@ def _compile(path: Path, *what: Path) -> None:
 def _site_packages(path: Path) -> Path:
     (found,) = path.glob("lib/python3.*/site-packages")
     return found
-
-
-def _agent_version() -> str:
-    """The agent that the reviewed image holds; Harbor is told the same version."""
-    return next(pin.version for pin in pins(read_recipe("agent")) if pin.name == normal_name(AGENT))
 
 
 def current_interpreter(folder: AssetFolder) -> Interpreter:

@@ -32,11 +32,7 @@ def verify_tree(harness: HarnessEnvironment) -> list[Problem]:
         found = tree_manifest(harness.path)
     except OSError as error:
         return [
-            Problem(
-                "harness.unreadable",
-                "The harness environment cannot be read. Check its permissions.",
-                str(error),
-            )
+            Problem("harness.unreadable", "The harness environment cannot be read. Check its permissions.", str(error))
         ]
     problems = [] if tree_sha256(found) == harness.lock.tree_sha256 else _named(harness, found)
     return problems + _interpreter(harness)
@@ -48,8 +44,7 @@ def outdated(harness: HarnessEnvironment) -> list[Problem]:
     if adapter_sha256(adapter_hashes()) != harness.lock.adapter_sha256:
         problems.append(
             Problem(
-                "harness.adapter_outdated",
-                "The harness holds another version of the adapter. Run: manage.py prepare",
+                "harness.adapter_outdated", "The harness holds another version of the adapter. Run: manage.py prepare"
             )
         )
     if requirements_sha256() != harness.lock.document["requirements_sha256"]:

@@ -86,9 +86,7 @@ def read_lock(path: Path) -> HarnessLock:
         document = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise AssetError(
-            "assets.not_prepared",
-            "The harness environment is not prepared. Run: manage.py prepare",
-            str(path),
+            "assets.not_prepared", "The harness environment is not prepared. Run: manage.py prepare", str(path)
         ) from error
     except (ValueError, RecursionError) as error:
         raise _changed(path) from error
@@ -105,16 +103,7 @@ def read_lock(path: Path) -> HarnessLock:
 
 
 def _from_document(document: dict[str, Any]) -> HarnessLock:
-    texts = (
-        "key",
-        "lock_sha256",
-        "tree_sha256",
-        "adapter_sha256",
-        "harbor",
-        "agent",
-        "agent_version",
-        "python",
-    )
+    texts = ("key", "lock_sha256", "tree_sha256", "adapter_sha256", "harbor", "agent", "agent_version", "python")
     return HarnessLock(
         **{name: document[name] for name in texts},
         interpreter=Interpreter(**document["interpreter"]),

@@ -123,9 +123,7 @@ def verify_image(api: ImageEngine, image: LockedImage) -> Problem | None:
         if error.code != "engine_absent":
             raise
         return Problem(
-            "image.missing",
-            f"The {image.role} image is gone from the engine. Run: manage.py prepare",
-            image.id,
+            "image.missing", f"The {image.role} image is gone from the engine. Run: manage.py prepare", image.id
         )
     if seen["Id"] != image.id or tuple(seen["RootFS"]["Layers"]) != image.layers:
         return Problem(
@@ -157,7 +155,5 @@ def _digest(document: dict[str, Any]) -> str:
 
 def _lock_changed(path: Path) -> AssetError:
     return AssetError(
-        "image.lock_changed",
-        "The image lock was changed by hand. Delete it and run: manage.py prepare",
-        str(path),
+        "image.lock_changed", "The image lock was changed by hand. Delete it and run: manage.py prepare", str(path)
     )

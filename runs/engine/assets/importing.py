@@ -110,9 +110,7 @@ def _import_failed(recipe: Recipe, error: EngineError) -> AssetError:
     if "no space left" in error.detail.lower():
         return cast(AssetError, disk_full(OSError(28, error.detail)))
     return AssetError(
-        "image.import_failed",
-        f"The engine did not accept the {recipe.role} image. {error.sentence}",
-        error.detail,
+        "image.import_failed", f"The engine did not accept the {recipe.role} image. {error.sentence}", error.detail
     )
 
 

@@ -65,11 +65,7 @@ def probe(path: Path) -> Interpreter | None:
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return None
     return Interpreter(
-        facts["version"],
-        facts["implementation"],
-        facts["platform"],
-        str(executable),
-        executable_sha256(executable),
+        facts["version"], facts["implementation"], facts["platform"], str(executable), executable_sha256(executable)
     )
 
 
@@ -85,10 +81,7 @@ def _candidates() -> Iterator[Path]:
         if found := shutil.which(name):
             yield Path(found)
     home = Path.home()
-    for versions in (
-        Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions",
-        home / ".local/share/uv/python",
-    ):
+    for versions in (Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions", home / ".local/share/uv/python"):
         yield from sorted(versions.glob("*/bin/python3"), reverse=True)
 
 

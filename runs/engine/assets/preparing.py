@@ -1,4 +1,4 @@
-"""The steps of prepare: see what is missing, name it or fetch it, build, and verify."""
+"""The steps of prepare: see what is missing, name it or fetch it, build harness and images, and verify."""
 
 import fcntl
 import os
@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from runs.containers import EngineError
+from runs.engine.assets import debian, wheels
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness import (
@@ -20,11 +21,13 @@ from runs.engine.assets.harness import (
     replace_adapter,
 )
 from runs.engine.assets.harness_check import outdated, verify_tree
-from runs.engine.assets.images import missing_inputs, prepare_images, stale_images
-from runs.engine.assets.importing import forget_unfinished
+from runs.engine.assets.image_lock import LockedImage, read_images, verify_image
+from runs.engine.assets.importing import engine, forget_unfinished, import_image
 from runs.engine.assets.interpreters import Interpreter
+from runs.engine.assets.rootfs import IMAGE_PYTHON, build_root, needs_agent_first, pins
 from runs.engine.assets.steps import Report, disk_full
 from runs.engine.assets.wheels import own_pip
+from runs.images.recipes import ROLES, ImageRole, Recipe, read_recipe
 
 HarnessState = Literal["ready", "adapter", "absent"]
 
@@ -42,9 +45,7 @@ def prepare_assets(folder: AssetFolder, *, offline: bool, report: Report) -> Non
         raise AssetError("image.engine_failed", error.sentence, error.detail) from error
     except OSError as error:
         raise disk_full(error) or AssetError(
-            "assets.unwritable",
-            "The assets folder cannot be used. Check its owner and permissions.",
-            str(error),
+            "assets.unwritable", "The assets folder cannot be used. Check its owner and permissions.", str(error)
         ) from error
 
 
@@ -105,3 +106,62 @@ def _alone(folder: AssetFolder) -> Iterator[None]:
         ) from error
     finally:
         os.close(descriptor)
+
+
+# The agent's root takes 1.5 GB as a folder and as much again in the engine.
+NEEDED_BYTES = 4 * 1024**3
+
+
+def stale_images(folder: AssetFolder) -> list[ImageRole]:
+    """The roles that must be built: not locked, gone from the engine, or of another recipe."""
+    locked = read_images(folder.image_lock)
+    api = engine()
+    stale = [role for role in ROLES if not _is_current(api, locked.get(role), read_recipe(role))]
+    if stale and "agent" not in stale and needs_agent_first(folder):
+        return ["agent", *stale]
+    return stale
+
+
+def missing_inputs(roles: list[ImageRole], folder: AssetFolder) -> list[str]:
+    """What would have to be downloaded to build these roles, named for a person."""
+    missing = []
+    for recipe in map(read_recipe, roles):
+        if not debian.packages_archive(recipe, folder).is_file():
+            missing.append(f"the Debian packages of the {recipe.role} image")
+        if pins(recipe) and not wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels).is_dir():
+            missing.append(f"the Python packages of the {recipe.role} image")
+    return missing
+
+
+def prepare_images(roles: list[ImageRole], folder: AssetFolder, pip: Path | None, report: Report) -> None:
+    """Build these roles in order and lock each as soon as it is done. `pip` may be None when nothing is missing.
+
+    Raises AssetError; the images that were finished before stay locked.
+    """
+    if roles:
+        free = shutil.disk_usage(folder.root).free
+        if free < NEEDED_BYTES:
+            raise AssetError(
+                "assets.disk_full",
+                f"Building the images needs {NEEDED_BYTES // 1024**3} GiB of free disk; "
+                f"{free / 1024**3:.1f} GiB are free. "
+                "Free some space or move the assets folder (BENCHSITE_ASSETS).",
+            )
+    for recipe in map(read_recipe, roles):
+        if not debian.packages_archive(recipe, folder).is_file():
+            report(f"{recipe.role} image: downloading Debian packages")
+            debian.fetch_packages(recipe, folder)
+        target = wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels) if pins(recipe) else None
+        if pip is not None and target is not None and not target.is_dir():
+            report(f"{recipe.role} image: downloading Python packages")
+            wheels.fetch_wheels(pip, recipe.requirements, target, python=IMAGE_PYTHON)
+        report(f"{recipe.role} image: building")
+        root, content = build_root(recipe, folder, debian.packages_archive(recipe, folder))
+        report(f"{recipe.role} image: handing it to the engine")
+        image = import_image(recipe, root, content, folder)
+        shutil.rmtree(root)
+        report(f"{recipe.role} image: {image.id}")
+
+
+def _is_current(api: Any, image: LockedImage | None, recipe: Recipe) -> bool:
+    return image is not None and image.is_of(recipe) and verify_image(api, image) is None

@@ -34,23 +34,6 @@ def build_root(recipe: Recipe, folder: AssetFolder, archive: Path) -> tuple[Path
     root = folder.work / f"{recipe.role}-root"
     shutil.rmtree(root, ignore_errors=True)
     debian.unpack_root(recipe, archive, root)
-    wheels = _stage(recipe, folder, root)
-    _inside(recipe, root, f"/recipe/{recipe.role}/build.sh")
-    if recipe.role == "agent":
-        _keep_holder(root, folder)
-    shutil.rmtree(root / "recipe" / recipe.role)
-    _inside(recipe, root, f"/recipe/{BASE}/finish.sh")
-    shutil.rmtree(root / "recipe")
-    shutil.rmtree(root / "wheels")
-    return root, _content(recipe, root, wheels)
-
-
-def needs_agent_first(folder: AssetFolder) -> bool:
-    """The holder of all images is compiled in the agent's root, the only one with a compiler."""
-    return not _holder(folder).is_file()
-
-
-def _stage(recipe: Recipe, folder: AssetFolder, root: Path) -> list[Wheel]:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(recipe.folder, root / "recipe" / recipe.role, ignore=ignored)
     shutil.copytree(recipe.folder.parent / BASE, root / "recipe" / BASE, ignore=ignored)
@@ -61,7 +44,22 @@ def _stage(recipe: Recipe, folder: AssetFolder, root: Path) -> list[Wheel]:
     wheels = _wheels(recipe, folder)
     for wheel in wheels:
         shutil.copy2(wheel.path, root / "wheels")
-    return wheels
+    _inside(recipe, root, f"/recipe/{recipe.role}/build.sh")
+    if recipe.role == "agent":
+        target = _holder(folder)
+        partial = target.with_suffix(".partial")
+        shutil.copy2(root / HOLDER, partial)
+        partial.rename(target)
+    shutil.rmtree(root / "recipe" / recipe.role)
+    _inside(recipe, root, f"/recipe/{BASE}/finish.sh")
+    shutil.rmtree(root / "recipe")
+    shutil.rmtree(root / "wheels")
+    return root, _content(recipe, root, wheels)
+
+
+def needs_agent_first(folder: AssetFolder) -> bool:
+    """The holder of all images is compiled in the agent's root, the only one with a compiler."""
+    return not _holder(folder).is_file()
 
 
 def _wheels(recipe: Recipe, folder: AssetFolder) -> list[Wheel]:
@@ -83,13 +81,6 @@ def _inside(recipe: Recipe, root: Path, script: str) -> None:
         sentence=f"The {recipe.role} image could not be built: {Path(script).name} failed.",
         environment=dict(recipe.environment) | {"HOME": "/root"},
     )  # fmt: skip
-
-
-def _keep_holder(root: Path, folder: AssetFolder) -> None:
-    target = _holder(folder)
-    partial = target.with_suffix(".partial")
-    shutil.copy2(root / HOLDER, partial)
-    partial.rename(target)
 
 
 def _holder(folder: AssetFolder) -> Path:

@@ -85,18 +85,14 @@ def _line(name: str, path: str) -> str:
 
 def _digest(path: str, mode: int) -> str:
     if stat.S_ISREG(mode):
-        return _file_sha256(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            digest = hashlib.sha256()
+            while chunk := os.read(descriptor, _CHUNK):
+                digest.update(chunk)
+            return digest.hexdigest()
+        finally:
+            os.close(descriptor)
     if stat.S_ISLNK(mode):
         return hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()
     return "-"
-
-
-def _file_sha256(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        digest = hashlib.sha256()
-        while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
-        return digest.hexdigest()
-    finally:
-        os.close(descriptor)

@@ -46,9 +46,7 @@ def read_requirements(text: str) -> list[Pin]:
         hashes = frozenset(_HASH.findall(line))
         if not matched or not hashes:
             raise AssetError(
-                "assets.requirements",
-                "A requirements file has a line without a version and a hash.",
-                line[:200],
+                "assets.requirements", "A requirements file has a line without a version and a hash.", line[:200]
             )
         pins.append(Pin(normal_name(matched[1]), matched[2], hashes))
     return pins

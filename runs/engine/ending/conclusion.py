@@ -6,6 +6,7 @@ needs nothing but the run's directory and its row. Evidence is kept before anyth
 """
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,16 +23,15 @@ from runs.documents.run_spec import load_spec
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
 from runs.engine.ending.judge import Judged, the_judge
-from runs.engine.ending.owned_resources import resource_states
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import FactsDamaged, RunFolder, now
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
 from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.ownership import Journal, JournalError
+from runs.ownership import Journal, JournalDocument, JournalError
 from runs.services import lifecycle, runlog
-from runs.services.lifecycle import Failure
+from runs.services.lifecycle import Failure, ResourceState
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,7 @@ class Secrets:
 
 
 def conclude(
-    run_id: str,
-    *,
-    secrets: Secrets | None = None,
-    gateway: RunGateway | None = None,
-    interrupted: bool = False,
+    run_id: str, *, secrets: Secrets | None = None, gateway: RunGateway | None = None, interrupted: bool = False
 ) -> None:
     """End the active run ``run_id`` once. ``interrupted`` says that its worker was lost (recovery).
 
@@ -157,6 +153,22 @@ def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupRe
     return result
 
 
+def resource_states(document: JournalDocument) -> Iterator[ResourceState]:
+    """One row for each intent of the journal, whatever became of it."""
+    for resource in document.resources:
+        yield ResourceState(
+            nonce=resource.nonce,
+            kind=resource.intent.kind,
+            role=resource.intent.role.value,
+            stage=resource.stage.value,
+            trial=resource.intent.trial,
+            resource_id=resource.resource_id or "",
+            outcome="" if resource.outcome is None else resource.outcome.value,
+            detail=resource.detail or "",
+            attempts=resource.attempts,
+        )
+
+
 def _keep_logs_and_ledger(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
     """Keep what only running containers hold: an interrupted trial's logs and the end of the ledger.
 
@@ -240,20 +252,14 @@ def _finish_without_folder(run_id: str, failure: dict[str, Any] | None, *, inter
     else:
         suffix = "interrupted" if interrupted or lost else "not_started"
         lifecycle.close_trials(
-            run_id,
-            bucket=Bucket.ERROR,
-            failure_class="worker_runtime",
-            failure_code=f"worker_runtime.{suffix}",
+            run_id, bucket=Bucket.ERROR, failure_class="worker_runtime", failure_code=f"worker_runtime.{suffix}"
         )
         state, verdict = (RunState.INTERRUPTED if interrupted else RunState.FAILED), Verdict.ERROR
     why = (
         None
         if failure is None
         else Failure(
-            stage=failure["stage"],
-            failure_class=failure["class"],
-            code=failure["code"],
-            detail=failure["detail"],
+            stage=failure["stage"], failure_class=failure["class"], code=failure["code"], detail=failure["detail"]
         )
     )
     lifecycle.enter_stage(run_id, Stage.CLEANUP)

@@ -75,9 +75,10 @@ def recover(
     with _one_at_a_time(wait=wait):
         for run in _active_here():
             _recover_run(run, report)
-        for run in _unclean_here():
+        for run in _ended_here().exclude(cleanup__in=OVER):
             _clean_again(run, report)
-        lately = list(_ended_lately())
+        since = timezone.now() - timedelta(seconds=LOOK_AGAIN_FOR_S)
+        lately = list(_ended_here().filter(cleanup=Cleanup.CLEAN, ended_at__gte=since))
         for run in lately:
             _look_again(run, report)
         if every_folder:
@@ -136,15 +137,6 @@ def _active_here() -> Any:
 
 def _ended_here() -> Any:
     return Run.objects.filter(state__in=TERMINAL_STATES, lease_host=settings.WORKER_HOST).order_by("ended_at")
-
-
-def _unclean_here() -> Any:
-    return _ended_here().exclude(cleanup__in=OVER)
-
-
-def _ended_lately() -> Any:
-    since = timezone.now() - timedelta(seconds=LOOK_AGAIN_FOR_S)
-    return _ended_here().filter(cleanup=Cleanup.CLEAN, ended_at__gte=since)
 
 
 def _recover_run(run: Run, report: RecoveryReport) -> None:

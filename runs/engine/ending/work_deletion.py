@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchsite.lib.problems import CodedError
 from runs.ownership import JOURNAL_NAME, LOCK_NAME
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -18,14 +19,12 @@ MAX_DEPTH = 200
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-class WorkRefused(Exception):
-    """The folder is not what it should be, so nothing (more) was deleted: `code`, `sentence`, `detail`."""
+class WorkRefused(CodedError):
+    """The folder is not what it should be, so nothing (more) was deleted."""
 
     def __init__(self, detail: str) -> None:
-        self.code = "work_refused"
-        self.sentence = "The working folder of this run is not a plain folder, so it was left alone."
-        self.detail = detail
-        super().__init__(self.sentence)
+        sentence = "The working folder of this run is not a plain folder, so it was left alone."
+        super().__init__("work_refused", sentence, detail)
 
 
 def delete_work(data: Path, run_id: str) -> None:

@@ -54,17 +54,6 @@ def certify_in_containers(folder: Path, *, on_case: Callable[[str, str, bool], N
     bundle = read_bundle(folder)
     images = load_assets(settings.ASSETS).images
     api = connect(WORK_S + MARGIN_S)
-    _check_images(api, bundle, images)
-    with (
-        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda _: api) as journal,
-        scratch(settings.DATA, "certify") as place,
-    ):
-        require_marks(api, journal, images)
-        grader = ContainerGrader(api, journal, bundle, images)
-        return certify(folder, bundle, grader, scratch=place, on_case=on_case)
-
-
-def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock) -> None:
     roles: tuple[ImageRole, ...] = ("agent", "verifier")
     for role in roles:
         if problem := verify_image(api, images.of(role)):
@@ -72,6 +61,13 @@ def _check_images(api: docker.APIClient, bundle: LoadedBundle, images: ImageLock
         if images.of(role).recipe_sha256 != getattr(bundle.manifest.images, role).recipe_sha256:
             sentence = "the worker's image was built from another recipe than the bundle's; run manage.py prepare"
             raise refuse("spec.recipe_mismatch", sentence, f"images.{role}")
+    with (
+        maintenance(settings.DATA / "maintenance" / _JOURNAL, _JOURNAL, lambda _: api) as journal,
+        scratch(settings.DATA, "certify") as place,
+    ):
+        require_marks(api, journal, images)
+        grader = ContainerGrader(api, journal, bundle, images)
+        return certify(folder, bundle, grader, scratch=place, on_case=on_case)
 
 
 class ContainerGrader:
@@ -124,7 +120,12 @@ class ContainerGrader:
                 output = self._api.logs(owned.id, stdout=True, stderr=False)
         finally:
             remove_owned(self._api, self._journal, owned.intent.nonce)
-        return _report(output)
+        # The program's one line; None when it was ended before it could print it.
+        try:
+            report = json.loads(output)
+        except ValueError:
+            return None
+        return report if isinstance(report, dict) and "exit_code" in report else None
 
     def _request(self, role: Role, limits: RoleLimits) -> ContainerRequest:
         image = self._images.agent if role is Role.AGENT else self._images.verifier
@@ -192,12 +193,3 @@ def _send(api: docker.APIClient, container_id: str, data: bytes) -> None:
         finally:
             stream._sock.close()
             stream._response.close()
-
-
-def _report(output: bytes) -> dict[str, Any] | None:
-    """The program's one line; None when it was ended before it could print it."""
-    try:
-        report = json.loads(output)
-    except ValueError:
-        return None
-    return report if isinstance(report, dict) and "exit_code" in report else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from benchsite.lib.problems import DocumentError
+from benchsite.lib.problems import CodedError, DocumentError
 from runs.containers import EngineError, connect
 from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_task
 from runs.documents.run_spec import load_spec
@@ -38,13 +38,8 @@ class Replay:
         return not self.reason and self.exit_code == 0 and self.found == self.expected
 
 
-class ReplayImpossible(Exception):
-    """Nothing can be graded again here and now: a stable `code` and a `sentence` with the remedy."""
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
+class ReplayImpossible(CodedError):
+    """Nothing can be graded again here and now."""
 
 
 def replay_verifier(run: Run, folder: Path) -> list[Replay]:

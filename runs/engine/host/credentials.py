@@ -10,19 +10,14 @@ from typing import IO
 
 from django.conf import settings
 
+from benchsite.lib.problems import CodedError
 from runs.documents.endpoints import Credential, EnvCredential, FileCredential, NoCredential, is_own_variable
 
 LONGEST_CREDENTIAL = 16 * 1024
 
 
-class CredentialError(Exception):
-    """The credential cannot be read: ``code``, a ``sentence`` with the remedy, a private ``detail``."""
-
-    def __init__(self, code: str, sentence: str, detail: str = "") -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.detail = detail
+class CredentialError(CodedError):
+    """The credential cannot be read."""
 
 
 def read_credential(reference: Credential) -> str | None:

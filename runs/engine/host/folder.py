@@ -7,7 +7,6 @@ all that a cleanup may delete.
 import json
 import os
 import shutil
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,16 @@ class FactsDamaged(ValueError):
     """A run's own record holds something else than what was written. It is kept as it is, and judged as unreadable."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """The paths of one run's directory; makes and replaces files in it, deletes nothing."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec = path / "spec.json"
+        self.manifest = path / "manifest.json"  # the reviewed one: which files a trial should have got
+        self.facts = path / "run.json"
+        self.ledger = path / "ledger.jsonl"
+        self.work = path / "work"
 
     @classmethod
     def of(cls, data: Path, run_id: str) -> "RunFolder":
@@ -44,27 +48,6 @@ class RunFolder:
         self.path.mkdir(mode=0o700)
         for name in ("tasks", "trials", "evidence", "work", "work/home", "work/tmp"):
             (self.path / name).mkdir(mode=0o700)
-
-    @property
-    def spec(self) -> Path:
-        return self.path / "spec.json"
-
-    @property
-    def manifest(self) -> Path:
-        """The bundle's reviewed manifest, which tells for ever which files a trial should have got."""
-        return self.path / "manifest.json"
-
-    @property
-    def facts(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def ledger(self) -> Path:
-        return self.path / "ledger.jsonl"
-
-    @property
-    def work(self) -> Path:
-        return self.path / "work"
 
     def task(self, name: str) -> Path:
         return self.path / "tasks" / name

@@ -16,7 +16,7 @@ from runs.models import ConnectionOutcome, Endpoint, EndpointTest
 from runs.serializers.workers import endpoint_document, endpoint_fields, endpoint_test_document, endpoints_document
 from runs.services import access, endpoint_testing, registry
 from runs.services.refusals import BadInput
-from runs.web.presenting.connections import connection_row
+from runs.web.presenting.check_rows import connection_outcome
 
 _POLL_S = 0.5
 _EXITS = {
@@ -91,6 +91,7 @@ class Command(SiteCommand):
         return _EXITS[ConnectionOutcome(test.outcome)] if test.done else Exit.ERROR
 
     def _print(self, test: EndpointTest) -> None:
-        row = connection_row(test)
-        self.output.line(f"{test.endpoint} from {row.worker}: {row.word.lower()}{f' ({row.why})' if row.why else ''}")
+        found = connection_outcome(test)
+        why = f" ({found.why})" if found.why else ""
+        self.output.line(f"{test.endpoint} from {test.worker.name}: {found.word.lower()}{why}")
         print_checks(self.output, test.checks)

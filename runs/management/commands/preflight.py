@@ -21,7 +21,7 @@ from runs.management.run_text import print_checks
 from runs.management.waiting import heartbeat
 from runs.models import Worker
 from runs.serializers.previews import preflight_document
-from runs.services import access, locks, registry, reviewing
+from runs.services import access, registry, reviewing, workers
 from runs.services.preview_checks import Check, stored_checks, worst_first
 from runs.services.previewing import resolve
 from runs.services.refusals import BadInput
@@ -46,7 +46,8 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW if options["stored"] else access.START)
         worker = _worker(options["worker"], must_exist=options["stored"] or is_chosen(options))
-        spec, checks = _of_run(options, worker)
+        # What rows and the stored report say: of the run that was described, else of the worker alone.
+        spec, checks = resolve(choice_of(options)) if is_chosen(options) else (None, stored_checks(worker))
         if not options["stored"]:
             checks = _merged(checks, self._checked_now(options["worker"], worker, spec))
         self._print(worker, options, checks)
@@ -95,13 +96,6 @@ def _worker(name: str, *, must_exist: bool) -> Worker | None:
     return Worker.objects.filter(name=name).first()
 
 
-def _of_run(options: dict[str, Any], worker: Worker | None) -> tuple[Spec | None, list[Check]]:
-    """What rows and the stored report say: of the run that was described, else of the worker alone."""
-    if is_chosen(options):
-        return resolve(choice_of(options))
-    return None, stored_checks(worker)
-
-
 def _merged(stored: Iterable[Check], made: list[Check]) -> list[Check]:
     """A check that was made anew replaces the stored one of its name."""
     names = {check["name"] for check in made}
@@ -127,5 +121,5 @@ def _expected(worker: Worker | None, spec: RunSpec | None) -> "Expected":
         disk_bytes = require_runnable(registry.loaded_profile(profile)).suites.environment.requirements.disk_bytes
     if worker is None:
         return Expected(limits=limits, disk_bytes=disk_bytes)
-    images = {role: image.image_id for role, image in locks.images_of(worker).items()}
-    return Expected(worker.capability_sha256, locks.harness_of(worker).lock_sha256, images, limits, disk_bytes)
+    images = {role: image.image_id for role, image in workers.images_of(worker).items()}
+    return Expected(worker.capability_sha256, workers.harness_of(worker).lock_sha256, images, limits, disk_bytes)

@@ -11,7 +11,7 @@ from benchsite.lib.serializing import Exit, error_document
 from runs.management.command import SiteCommand
 from runs.management.waiting import heartbeat
 from runs.serializers.workers import prepare_document
-from runs.services import access, bundle_import, locks
+from runs.services import access, bundle_import, workers
 
 
 class Command(SiteCommand):
@@ -39,8 +39,8 @@ class Command(SiteCommand):
             code = Exit.BLOCKED if isinstance(error, AssetError) and error.blocked else Exit.ERROR
             return self.output.error(error_document(error.code, error.sentence, code))
         images: dict[str, JsonObject] = {image.role: image.document() for image in assets.images.images}
-        locks.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
-        locks.record_image_locks(settings.WORKER_NAME, images)
+        workers.record_harness_lock(settings.WORKER_NAME, assets.harness.lock.document)
+        workers.record_image_locks(settings.WORKER_NAME, images)
         profile, bundle = bundle_import.install_packaged()
         self.output.line(f"bundle: {bundle} is {bundle.status}; profile: {profile}")
         self.output.json(prepare_document(assets.harness.lock.document, images))

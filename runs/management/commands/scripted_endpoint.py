@@ -50,7 +50,13 @@ class Command(SiteCommand):
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         _check(options["bind"], options["slow_seconds"])
-        with _server(options["bind"], options["port"], _key(), options["slow_seconds"]) as server:
+        try:
+            key = environ.text(KEY).strip()
+        except ImproperlyConfigured as error:
+            raise BadInput(f"The scripted endpoint asks for a key like a real one. {error}", code=NO_KEY) from error
+        if not key:
+            raise BadInput(f"{KEY} is empty; set it to any secret of one line.", code=NO_KEY)
+        with _server(options["bind"], options["port"], key, options["slow_seconds"]) as server:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             self._announce(server, options["bind"])
             with suppress(KeyboardInterrupt):
@@ -65,16 +71,6 @@ class Command(SiteCommand):
         if ipaddress.ip_address(bind).is_loopback:
             self.output.line("No container reaches a loopback address; use --bind for a run's gateway.")
         self.output.json(scripted_endpoint_document(url, aliases))
-
-
-def _key() -> str:
-    try:
-        key = environ.text(KEY).strip()
-    except ImproperlyConfigured as error:
-        raise BadInput(f"The scripted endpoint asks for a key like a real one. {error}", code=NO_KEY) from error
-    if not key:
-        raise BadInput(f"{KEY} is empty; set it to any secret of one line.", code=NO_KEY)
-    return key
 
 
 def _check(bind: str, slow_s: float) -> None:

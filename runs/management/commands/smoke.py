@@ -97,7 +97,7 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
     """What needs attention, a line each, then how many runs held and what is left."""
     for scenario, run, _, found in rows:
         if found:
-            yield f"{scenario.name} did not hold: {'; '.join(found)}. See manage.py status {run.key[:8]}"
+            yield f"{scenario.name} did not hold: {'; '.join(found)}. See manage.py status {run.short}"
     held, left = sum(not found for *_, found in rows), sum(seen.left for _, _, seen, _ in rows)
     yield f"{held} of {len(rows)} came out as they must, {f'{left} owned are' if left else 'nothing owned is'} left."
 

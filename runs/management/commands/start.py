@@ -48,7 +48,7 @@ class Command(SiteCommand):
             return self._start_and_wait(user, options)
         run = _start(user, options)
         self.output.line(state_line(run))
-        self.output.line(f"follow it with: manage.py logs {run.key[:8]} --follow")
+        self.output.line(f"follow it with: manage.py logs {run.short} --follow")
         self.output.json(run_document(run))
         return Exit.DONE
 
@@ -67,10 +67,7 @@ def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = 
         if is_chosen(options) or options["worker"] != settings.WORKER_NAME:
             raise BadInput("--preview ID says what to run; leave out the options that choose it, or the preview.")
         return confirm_by_hash(
-            user=user,
-            preview_id=options["preview"],
-            spec_sha256=options["spec_sha256"],
-            accepted=options["accept"],
+            user=user, preview_id=options["preview"], spec_sha256=options["spec_sha256"], accepted=options["accept"]
         )
     preview = preview_of(user, options)
     if interrupts is not None and interrupts.received:

@@ -84,4 +84,4 @@ def _narrow_cells(run: Run) -> list[str]:
     result = run.verdict or run.state
     if run.cleanup == Cleanup.FAILED:
         result += ", cleanup failed"
-    return [run.key[:8], result, nonzero_counts(run), run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M}"]
+    return [run.short, result, nonzero_counts(run), run.endpoint.name, f"{run.created_at:%Y-%m-%d %H:%M}"]

@@ -13,8 +13,8 @@ from runs.management.waiting import heartbeat
 from runs.models import Worker
 from runs.serializers.workers import worker_document
 from runs.services import access
-from runs.services.locks import report_of
 from runs.services.refusals import BadInput
+from runs.services.workers import report_of
 
 
 class Command(SiteCommand):

@@ -31,7 +31,7 @@ def cleanup_failed(run: "Run", left: int) -> Note:
     return Note(
         "attention",
         "attention",
-        f"Run {run.key[:8]} left {what} on {run.worker.name}",
+        f"Run {run.short} left {what} on {run.worker.name}",
         f"{words.counted(run.cleanup_attempts, 'attempt')} so far; a retry runs no trial again",
         reverse("run", args=[run.key]) + "#owned",
         "Cleanup",
@@ -53,7 +53,7 @@ def quarantined(run: "Run") -> Note:
     return Note(
         "lock",
         "attention",
-        f"Evidence of run {run.key[:8]} is quarantined",
+        f"Evidence of run {run.short} is quarantined",
         "A known secret was still in it after scrubbing; that is neither kept nor shown. Replace the credential",
         reverse("run", args=[run.key]) + "#evidence",
         "Evidence",
@@ -64,7 +64,7 @@ def run_silent(run: "Run", now: datetime) -> Note:
     return Note(
         "attention",
         "attention",
-        f"No heartbeat from run {run.key[:8]} for {words.ago(run.heartbeat_at, now).removesuffix(' ago')}",
+        f"No heartbeat from run {run.short} for {words.ago(run.heartbeat_at, now).removesuffix(' ago')}",
         f"Worker {run.worker.name} recovers it when it is back",
         reverse("run", args=[run.key]),
         "Run",

@@ -105,7 +105,10 @@ def _live(run: "Run", situation: Situation) -> str:
 def _ended(run: "Run", situation: Situation) -> str:
     counts = situation.counts
     if run.verdict == Verdict.CANCELLED:
-        return _cancelled(run, counts)
+        who = run.cancel_requested_by_name or "Somebody"
+        if not counts.evaluated:
+            return f"{who} cancelled before any trial was graded."
+        return f"{who} cancelled after {words.counted(counts.evaluated, 'trial')}; the rest was stopped before grading."
     if run.failure_code or run.state in (RunState.FAILED, RunState.INTERRUPTED):
         return _failed_as_a_whole(run, counts)
     if run.verdict == Verdict.PASSED:
@@ -127,13 +130,6 @@ def _all(counts: Counts) -> str:
     if counts.requested == 1:
         return "The one trial was"
     return f"All {words.spelled(counts.requested)} trials were"
-
-
-def _cancelled(run: "Run", counts: Counts) -> str:
-    who = run.cancel_requested_by_name or "Somebody"
-    if not counts.evaluated:
-        return f"{who} cancelled before any trial was graded."
-    return f"{who} cancelled after {words.counted(counts.evaluated, 'trial')}; the rest was stopped before grading."
 
 
 def _failed_as_a_whole(run: "Run", counts: Counts) -> str:

@@ -1,10 +1,10 @@
 """A bundle's manifest as rows of its page, and what changed since the reviewed revision."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
 from runs.documents.specs import spec_difference
 from runs.models import TaskBundle
@@ -56,24 +56,28 @@ def files_words(bundle: TaskBundle) -> str:
             return "not stored. Import the same revision again: manage.py bundle import FOLDER"
 
 
-def read(manifest: str) -> dict[str, Any]:
-    try:
-        found = json.loads(manifest)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def review_words(bundle: TaskBundle) -> str:
+    """Who reviewed a revision, and when."""
+    if bundle.reviewed_at is None:
+        return "not reviewed"
+    return f"reviewed by {bundle.reviewed_by_name} on {bundle.reviewed_at:%-d %b %Y}"
 
 
 def bundle_page(manifest: str) -> BundlePage:
-    document = read(manifest)
+    document = stored_object(manifest)
     agent = document.get("agent") or {}
     images = document.get("images") or {}
+    ceilings = document.get("ceilings") or {}
+    phases = ceilings.get("phases") or {}
+    rows = [(word, words.duration(phases.get(key))) for key, word in _PHASES.items()]
+    download = ceilings.get("download_bytes")
+    nothing = "none; images hold everything" if download == 0 else words.size(download)
     return BundlePage(
         description=visible(str(document.get("description", ""))),
         tasks=[_task(task) for task in document.get("tasks") or []],
         images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
-        ceilings=_ceilings(document.get("ceilings") or {}),
-        phases=_phases(document.get("ceilings") or {}),
+        ceilings=_ceilings(ceilings),
+        phases=[*rows, ("Downloads", nothing)],
         agent=f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
     )
 
@@ -86,11 +90,7 @@ def _task(task: dict[str, Any]) -> BundleTask:
         checksum=str(task.get("checksum", "")),
         size=f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
         files=[
-            FileRow(
-                visible(str(file.get("path", ""))),
-                words.size(file.get("size")),
-                str(file.get("sha256", "")),
-            )
+            FileRow(visible(str(file.get("path", ""))), words.size(file.get("size")), str(file.get("sha256", "")))
             for file in files
         ],
     )
@@ -124,17 +124,9 @@ _PHASES = {
 }
 
 
-def _phases(ceilings: dict[str, Any]) -> list[tuple[str, str]]:
-    phases = ceilings.get("phases") or {}
-    rows = [(word, words.duration(phases.get(key))) for key, word in _PHASES.items()]
-    download = ceilings.get("download_bytes")
-    nothing = "none; images hold everything" if download == 0 else words.size(download)
-    return [*rows, ("Downloads", nothing)]
-
-
 def changes(old: str, new: str) -> list[Change]:
     """Every place where two manifests differ, files and tasks by their name and not by their position."""
-    before, after = _named(read(old)), _named(read(new))
+    before, after = _named(stored_object(old)), _named(stored_object(new))
     differences = spec_difference(before, after)
     return [Change(*map(visible, (found.path, found.old, found.new))) for found in differences]
 

@@ -1,15 +1,16 @@
-"""The checks of a preview as rows; those that only follow from another are folded into it. Pure over rows.
+"""Checks as rows: of a preview, where those that only follow from another are folded into it, and of connection tests.
 
 What commands and tools give stays as it is: each check with its code (design 9).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.text import capfirst
 
 from benchsite.lib import words
+from runs.models import ConnectionOutcome, EndpointTest
 from runs.web.presenting.workers import HARNESS_UID, LIMIT_WORDS
 
 type _Check = dict[str, Any]
@@ -124,3 +125,23 @@ def _cause_row(check: _Check, folded: Sequence[_Check]) -> CheckRow:
     seen, name = ("No harness is", "Prepared assets") if check["code"] == _NO_HARNESS else ("Images are not", "Images")
     found = f"{seen} prepared there, so {len(folded) + 1} checks cannot hold."
     return replace(row, name=name, found=found, remedy=_PREPARE, because=((row.name, row.found), *because))
+
+
+_NOT_MADE_IN_TIME = "The worker did not make it in time. Is it running, and is it carrying out a long run?"
+
+
+class Outcome(NamedTuple):
+    """``icon`` goes with ``word``; ``why`` says of a test that was not made what was in its way."""
+
+    icon: str
+    word: str
+    why: str
+
+
+def connection_outcome(test: EndpointTest) -> Outcome:
+    if test.live:
+        return Outcome("queued", test.get_state_display(), "")
+    if not test.done:
+        return Outcome("attention", ConnectionOutcome.NOT_MADE.label, _NOT_MADE_IN_TIME)
+    icons = {ConnectionOutcome.READY: "held", ConnectionOutcome.NOT_READY: "blocked"}
+    return Outcome(icons.get(ConnectionOutcome(test.outcome), "attention"), test.get_outcome_display(), test.failure)

@@ -105,14 +105,7 @@ def strip(counts: Counts) -> list[Cell]:
     """The cells in their fixed order, with the signs that make them a sum."""
     cells = [
         Cell("", "", "Requested", counts.requested, "trials in the confirmed spec"),
-        Cell(
-            "",
-            "=",
-            "Graded",
-            counts.evaluated,
-            "the agent ran and a separate verifier graded",
-            graded=True,
-        ),
+        Cell("", "=", "Graded", counts.evaluated, "the agent ran and a separate verifier graded", graded=True),
         Cell("passed", "(", "Passed", counts.passed, "reward 1", graded=True),
         Cell("failed", "+", "Failed", counts.failed, "reward 0", graded=True),
         Cell("error", ") +", "Error", counts.error, "not graded, the reason is named"),

@@ -1,14 +1,14 @@
 """The preview page: what would run, what was checked, and what a person must accept. Pure over rows."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.utils.text import capfirst
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
 from runs.documents.run_spec import RunSpec
 from runs.web.presenting import specs
@@ -21,10 +21,7 @@ _CANNOT = {
     "limit core": "A process that crashes could write a core file into the container's own bounded storage.",
     "limit harness_uid": "Harbor would run as the worker's user, in a sandbox without that user's files.",
 }
-_AGREED = {
-    "limit core": "core files are not prevented",
-    "limit harness_uid": "the harness runs as the worker's user",
-}
+_AGREED = {"limit core": "core files are not prevented", "limit harness_uid": "the harness runs as the worker's user"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +123,7 @@ def _state(preview: "Preview", checks: Sequence[CheckRow], now: datetime) -> tup
     if not preview.spec_sha256:
         return "blocked", "There is no spec to confirm; the checks say why."
     if preview.expires_at <= now:
-        return (
-            "expired",
-            f"It expired at {preview.expires_at:%H:%M} UTC, since things may have changed. Check again.",
-        )
+        return ("expired", f"It expired at {preview.expires_at:%H:%M} UTC, since things may have changed. Check again.")
     return "open", ""
 
 
@@ -158,9 +152,9 @@ def _plain(spec: RunSpec | None) -> list[tuple[str, bool]]:
 
 
 def _tasks(preview: "Preview", spec: RunSpec | None) -> list[TaskRow]:
-    known = _manifest_tasks(preview.bundle.manifest)
     if spec is None:
         return []
+    known = {task.get("name"): task for task in stored_object(preview.bundle.manifest).get("tasks") or []}
     rows = []
     for task in spec.tasks:
         entry = known.get(task.name, {})
@@ -178,14 +172,6 @@ def _tasks(preview: "Preview", spec: RunSpec | None) -> list[TaskRow]:
             )
         )
     return rows
-
-
-def _manifest_tasks(manifest: str) -> dict[str, dict[str, Any]]:
-    try:
-        document = json.loads(manifest)
-        return {task["name"]: task for task in document.get("tasks", [])}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}
 
 
 def _gate(spec: RunSpec | None) -> list[tuple[str, str]]:

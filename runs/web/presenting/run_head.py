@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from benchsite.lib import words
@@ -16,29 +15,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """``since`` is set while the run's clock ticks; ``took`` once it is over or before it began.
-
-    ``narrowed`` says how much of its profile a run covers that leaves cases out.
-    """
-
-    key: str
-    short: str
-    profile: str
-    who: str
-    created: datetime
-    since: datetime | None
-    took: str
-    most: str
-    narrowed: str
-    worker: str
-    model: str
-    endpoint: str
-    ended: datetime | None
-    live: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Cancel:
     """What pressing the button does; ``possible`` is false once there is nothing left to stop."""
 
@@ -47,13 +23,6 @@ class Cancel:
     statement: str
     stops: list[str]
     keeps: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    at: datetime
-    who: str
-    did: str
 
 
 _DID = {
@@ -70,24 +39,14 @@ _DID = {
 _OF_THE_RUN = ("preview", "start")  # their subject is the run's profile, which the page's head names
 
 
-def head(run: "Run", spec: RunSpec | None) -> Head:
+def head(run: "Run", spec: RunSpec | None) -> dict[str, str]:
+    """What the head says beside the row: how long the run took, its limit, and how much of its profile it covers."""
     took = words.between(run.claimed_at, run.ended_at)
-    return Head(
-        key=run.key,
-        short=run.key[:8],
-        profile=run.profile.name,
-        who=run.created_by_name or "unknown",
-        created=run.created_at,
-        since=run.claimed_at if run.active else None,
-        took="" if took is None else words.duration(took),
-        most="" if spec is None else words.duration(spec.limits.run_s),
-        narrowed=spec.coverage if spec is not None and spec.narrowed else "",
-        worker=run.worker.name,
-        model=run.endpoint.model,
-        endpoint=run.endpoint.name,
-        ended=run.ended_at,
-        live=not run.terminal,
-    )
+    return {
+        "took": "" if took is None else words.duration(took),
+        "most": "" if spec is None else words.duration(spec.limits.run_s),
+        "narrowed": spec.coverage if spec is not None and spec.narrowed else "",
+    }
 
 
 def cancel(run: "Run", panel: Owned) -> Cancel:
@@ -101,7 +60,17 @@ def cancel(run: "Run", panel: Owned) -> Cancel:
     if asked:
         gone = f"{panel.removed} of {panel.found} resources removed so far." if panel.found else ""
         return Cancel(False, asked, gone or "The run is being cancelled.", [], [])
-    return Cancel(True, "", "", _stops(run, panel), _keeps(run))
+    graded = run.count_evaluated
+    keeps = (
+        [f"the result of {words.counted(graded, 'trial')} and all evidence so far"]
+        if graded
+        else ["all evidence so far"]
+    )
+    rest = run.count_requested - graded - run.count_error - run.count_cancelled
+    if rest:
+        count = "counts" if rest == 1 else "count"
+        keeps.append(f"{words.counted(rest, 'trial')} {count} as cancelled, not as failed")
+    return Cancel(True, "", "", _stops(run, panel), [*keeps, "nothing is restarted"])
 
 
 def _stops(run: "Run", panel: Owned) -> list[str]:
@@ -113,21 +82,7 @@ def _stops(run: "Run", panel: Owned) -> list[str]:
     return stops or ["what the worker has created so far"]
 
 
-def _keeps(run: "Run") -> list[str]:
-    graded = run.count_evaluated
-    keeps = (
-        [f"the result of {words.counted(graded, 'trial')} and all evidence so far"]
-        if graded
-        else ["all evidence so far"]
-    )
-    rest = run.count_requested - graded - run.count_error - run.count_cancelled
-    if rest:
-        count = "counts" if rest == 1 else "count"
-        keeps.append(f"{words.counted(rest, 'trial')} {count} as cancelled, not as failed")
-    return [*keeps, "nothing is restarted"]
-
-
-def audit_row(entry: "AuditEntry") -> AuditRow:
+def audit_words(entry: "AuditEntry") -> str:
+    """What somebody did, as the end of a sentence that begins with their name."""
     did = _DID.get(entry.kind, entry.get_kind_display().lower())
-    subject = "" if entry.kind in _OF_THE_RUN else visible(entry.subject)
-    return AuditRow(entry.at, entry.actor_name, f"{did} {subject}".strip())
+    return f"{did} {'' if entry.kind in _OF_THE_RUN else visible(entry.subject)}".strip()

@@ -72,6 +72,11 @@ def storage_bytes(limits: RoleLimits) -> int:
 def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
     """Everything that identifies what was or would be executed; ``private`` tells where the credential is held too."""
     harness = spec.harness
+    endpoint = spec.endpoint
+    route = {"direct": "direct route", "host-gateway": "by the host gateway"}[endpoint.route]
+    place = credential_place(spec.endpoint.credential.model_dump(), private=private)
+    scripted = "; a scripted endpoint: it proves the adapter, never a model" if spec.endpoint.scripted else ""
+    said = f"credential {place}, never in the agent's container" if place else "without a credential"
     return [
         Pin("Profile", spec.profile.name, f"sha256:{spec.profile.content_sha256}", spec.coverage),
         Pin(
@@ -84,22 +89,14 @@ def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
         Pin("Harness tree", "every file of that environment", f"sha256:{harness.tree_sha256}"),
         Pin("Adapter", f"{harness.agent} {harness.agent_version}", f"sha256:{harness.adapter_sha256}"),
         *[Pin(f"{role.capitalize()} image", "", spec.images.of(role)) for role in ("agent", "verifier", "gateway")],
-        Pin("Endpoint", _endpoint(spec), "", _credential(spec, private=private)),
+        Pin(
+            "Endpoint",
+            f"{endpoint.name} version {endpoint.version}, {endpoint.base_url}, alias {endpoint.model}, {route}",
+            "",
+            said + scripted,
+        ),
         Pin("Worker", spec.worker.name, f"sha256:{spec.worker.capability_sha256}", "capability report"),
     ]
-
-
-def _endpoint(spec: RunSpec) -> str:
-    endpoint = spec.endpoint
-    route = {"direct": "direct route", "host-gateway": "by the host gateway"}[endpoint.route]
-    return f"{endpoint.name} version {endpoint.version}, {endpoint.base_url}, alias {endpoint.model}, {route}"
-
-
-def _credential(spec: RunSpec, *, private: bool) -> str:
-    place = credential_place(spec.endpoint.credential.model_dump(), private=private)
-    scripted = "; a scripted endpoint: it proves the adapter, never a model" if spec.endpoint.scripted else ""
-    said = f"credential {place}, never in the agent's container" if place else "without a credential"
-    return said + scripted
 
 
 def credential_place(credential: dict[str, Any], *, private: bool) -> str:
@@ -114,6 +111,7 @@ def limits(spec: RunSpec) -> list[Fact]:
     """Every limit that is no container's, with who enforces it."""
     values, controls = spec.limits, spec.controls
     clock, both = "the worker's clock", "harness and worker's clock"
+    sampling = spec.controls.sampling
     return [
         Fact("Whole run", words.duration(values.run_s), note=clock),
         Fact("Each trial", words.duration(values.trial_s), note=f"{clock}, set-up and grading included"),
@@ -123,7 +121,9 @@ def limits(spec: RunSpec) -> list[Fact]:
         Fact("Verifier, each task", words.duration(values.verifier_s), note=both),
         Fact("Steps, each task", words.number(controls.max_steps), note="the agent's own count, and the gateway"),
         Fact("Output, each request", words.number(controls.max_completion_tokens), "tokens", "the gateway"),
-        *[Fact(word, *_sampling(value)) for word, value in _sampled(spec)],
+        Fact("Temperature", *_sampling(sampling.temperature)),
+        Fact("Top p", *_sampling(sampling.top_p)),
+        Fact("Seed", *_sampling(sampling.seed)),
         Fact("Tries, each task", words.number(controls.max_attempts), "no retry", "harness, config compared"),
         Fact("At the same time", words.number(controls.max_concurrent_trials), "trial", "harness, config compared"),
         Fact("Each request", words.duration(controls.request_timeout_s), note="the gateway"),
@@ -155,11 +155,6 @@ def needs(spec: RunSpec, report: dict[str, Any]) -> list[Need]:
 
 def _present(found: Any, wanted: float, shown: Any) -> tuple[str, bool | None]:
     return (shown(found), found >= wanted) if type(found) is int else (words.NOT_RECORDED, None)
-
-
-def _sampled(spec: RunSpec) -> list[tuple[str, float | int | str]]:
-    sampling = spec.controls.sampling
-    return [("Temperature", sampling.temperature), ("Top p", sampling.top_p), ("Seed", sampling.seed)]
 
 
 def _sampling(value: float | int | str) -> tuple[str, str, str]:

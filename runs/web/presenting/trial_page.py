@@ -1,12 +1,12 @@
 """One trial's page: its result, the steps of its classification, its stages and its limits. Pure over rows."""
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.utils.text import get_text_list
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
 from runs.documents.run_spec import RunSpec
 from runs.outcomes.codes import BADGES, CODES, STEP_OF_ROW, Step
@@ -111,7 +111,7 @@ def trial_page(trial: "Trial", run: "Run") -> TrialPage:
         limits_reached=sum(limit.reached for limit in limits),
         took=words.duration(trials.seconds_of(trial)) if trial.bucket and trial.started_at else "",
         reward=_reward(trial),
-        aloud=_aloud(rows),
+        aloud=get_text_list([f"{row.word} {row.took}" for row in rows], "and") or "Stages not recorded",
     )
 
 
@@ -125,16 +125,8 @@ def _note(badge: str, document: dict[str, Any]) -> str:
 
 def result_of(trial: "Trial") -> dict[str, Any]:
     """The normalized result; empty when there is none of this bucket: not yet, or the trial was closed unjudged."""
-    document = _object(trial.result)
+    document = stored_object(trial.result)
     return document if document.get("bucket") == trial.bucket else {}
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _steps(trial: "Trial", document: dict[str, Any]) -> list[StepRow]:
@@ -197,11 +189,11 @@ def _stages(trial: "Trial") -> list[tuple[str, str, float, float]]:
         ("agent", "Agent", "agent_s"),
         ("verify", "Verifier", "verifier_s"),
     ):
-        seconds = _seconds(trial.timings.get(key))
+        seconds = trials.timing(trial, key)
         if seconds is not None:
             found.append((kind, word, start, seconds))
             start += seconds
-    total = _seconds(trial.timings.get("total_s"))
+    total = trials.timing(trial, "total_s")
     if found and total is not None and total - start > 0.05:
         found.append(("collect", "Overhead", start, total - start))
     return found
@@ -252,7 +244,7 @@ def _limit_line(
 
 def _limits(trial: "Trial", spec: RunSpec | None, document: dict[str, Any], reached: str) -> list[LimitRow]:
     counters = document.get("counters") or {}
-    agent_limit, agent_s = spec.limits.agent_s if spec else None, _seconds(trial.timings.get("agent_s"))
+    agent_limit, agent_s = spec.limits.agent_s if spec else None, trials.timing(trial, "agent_s")
     trial_limit, total_s = spec.limits.trial_s if spec else None, trials.seconds_of(trial)
     steps, max_steps = trial.steps, spec.controls.max_steps if spec else None
     agent = spec.limits.agent if spec else None
@@ -311,21 +303,7 @@ def _counter(word: str, key: str, counters: dict[str, Any], unknown: str, limit:
     return LimitRow(word, value, "", None, reached, f"limit {limit}")
 
 
-def _seconds(value: Any) -> float | None:
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    return float(value) if ok else None
-
-
 def _reward(trial: "Trial") -> str:
     if trial.reward is None:
         return ""
     return str(trial.reward) if trial.evaluated else f"{trial.reward}, kept and not counted"
-
-
-def _aloud(rows: list[StageRow]) -> str:
-    return get_text_list([f"{row.word} {row.took}" for row in rows], "and") or "Stages not recorded"
-
-
-def compact(document: dict[str, Any]) -> str:
-    """A document as indented JSON for reading."""
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True)

@@ -1,14 +1,17 @@
-"""A run's trials as rows of a table, with their stages on one common clock. Pure over rows."""
+"""The trial table: a run's trials as rows, their stages on one common clock, and the sums as its last row. Pure."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from django.utils.text import get_text_list
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
+from runs.models.states import Stage
 from runs.outcomes.codes import BADGES, CODES
 from runs.web.presenting import status_marks
 
@@ -66,6 +69,8 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
     """The table's row of one trial; the clock's zero is when the run was claimed."""
     seconds = seconds_of(trial)
     stretches = _stretches(trial, run, now)
+    names = {"setup": "setup", "agent": "agent", "verify": "verifier", "rest": "all its stages"}
+    parts = [f"{names[part.kind]} {words.duration(part.seconds, exact=True)}" for part in stretches]
     return Row(
         ordinal=trial.ordinal,
         name=visible(trial.task_name),
@@ -80,7 +85,7 @@ def row(trial: "Trial", run: "Run", *, max_steps: int | None, now: datetime) -> 
         cost=cost(trial),
         took=_took(trial, seconds),
         ended=trial.started_at is not None and bool(trial.bucket),
-        aloud=_aloud(stretches),
+        aloud=get_text_list(parts, "and") or "stages not recorded",
     )
 
 
@@ -106,16 +111,8 @@ def _stored_sentence(trial: "Trial") -> str:
     result = getattr(trial, "error_result", None)
     if result is None:
         result = trial.result
-    stored = _sentence_of(result) if result else None
+    stored = stored_object(result).get("sentence")
     return visible(stored).removesuffix(_COUNTS_NEITHER) if isinstance(stored, str) else ""
-
-
-def _sentence_of(result: str) -> Any:
-    try:
-        document = json.loads(result)
-    except ValueError:
-        return None
-    return document.get("sentence") if isinstance(document, dict) else None
 
 
 def code_sentence(code: str, values: dict[str, Any] | None = None) -> str:
@@ -154,11 +151,13 @@ def _took(trial: "Trial", seconds: float | None) -> str:
 
 def seconds_of(trial: "Trial") -> float | None:
     """How long it took: as the harness says it, else by when it started and ended."""
-    total = _number(trial.timings.get("total_s")) if isinstance(trial.timings, dict) else None
+    total = timing(trial, "total_s")
     return words.between(trial.started_at, trial.ended_at) if total is None else total
 
 
-def _number(value: Any) -> float | None:
+def timing(trial: "Trial", key: str) -> float | None:
+    """Seconds as the harness says them; None where it says no number."""
+    value: Any = trial.timings.get(key) if isinstance(trial.timings, dict) else None
     ok = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     return float(value) if ok else None
 
@@ -170,7 +169,7 @@ def _stretches(trial: "Trial", run: "Run", now: datetime) -> list[Stretch]:
     start = max(0.0, (trial.started_at - zero).total_seconds())
     found = []
     for kind, key in (("setup", "setup_s"), ("agent", "agent_s"), ("verify", "verifier_s")):
-        seconds = _number(trial.timings.get(key)) if isinstance(trial.timings, dict) else None
+        seconds = timing(trial, key)
         if seconds is not None:
             found.append(Stretch(kind, start, seconds))
             start += seconds
@@ -180,7 +179,94 @@ def _stretches(trial: "Trial", run: "Run", now: datetime) -> list[Stretch]:
     return found
 
 
-def _aloud(stretches: list[Stretch]) -> str:
-    names = {"setup": "setup", "agent": "agent", "verify": "verifier", "rest": "all its stages"}
-    parts = [f"{names[part.kind]} {words.duration(part.seconds, exact=True)}" for part in stretches]
+_AROUND = (Stage.PREFLIGHT, Stage.GATEWAY, Stage.PROBE, Stage.INGEST, Stage.CLEANUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over those trials that have a number; ``started`` trials could have one. None where none has."""
+
+    started: int = 0
+    steps: int | None = None
+    steps_of: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    tokens_of: int = 0
+    cost_usd: Decimal | None = None
+    cost_of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsRow:
+    """The row. What is missing is empty; ``stretches`` are what lay around the trials, on the run's clock."""
+
+    mark: status_marks.Mark
+    sentence: str
+    stretches: list[Stretch]
+    steps: str
+    tokens: str
+    cost: str
+    took: str
+    aloud: str
+    begun: bool
+    trials_begun: bool
+
+
+def totals_row(run: "Run", entered: list[tuple[str, datetime]], totals: Totals) -> TotalsRow:
+    """``entered`` are the run's stages in order with when each began; a stage without a successor is still open."""
+    spent = _spent(run, entered)
+    return TotalsRow(
+        mark=status_marks.of_run(run),
+        sentence=_sentence(run, spent),
+        stretches=[Stretch("collect", start, seconds) for _stage, start, seconds in spent],
+        steps=_summed("" if totals.steps is None else f"{totals.steps:,}", totals.steps_of, totals.started),
+        tokens=_summed(_tokens(totals), totals.tokens_of, totals.started),
+        cost=_summed(f"${totals.cost_usd:.4f}" if totals.cost_usd else "", totals.cost_of, totals.started),
+        took=took(run, "%H:%M:%S"),
+        aloud=_aloud(spent),
+        begun=run.claimed_at is not None,
+        trials_begun=totals.started > 0,
+    )
+
+
+def _spent(run: "Run", entered: list[tuple[str, datetime]]) -> list[tuple[Stage, float, float]]:
+    """(stage, start, seconds) of every stage around the trials that is over, from when the run was claimed."""
+    found = []
+    for (stage, began), (_next, over) in pairwise(entered):
+        if stage in _AROUND and run.claimed_at is not None:
+            start = max(0.0, (began - run.claimed_at).total_seconds())
+            found.append((Stage(stage), start, max(0.0, (over - began).total_seconds())))
+    return found
+
+
+def _sentence(run: "Run", spent: list[tuple[Stage, float, float]]) -> str:
+    if spent:
+        return f"Overhead: {_aloud(spent)}."
+    if run.claimed_at is None:
+        return "The run never started." if run.terminal else "The run has not started."
+    return "The overhead was not recorded." if run.terminal else "The run is being prepared."
+
+
+def _aloud(spent: list[tuple[Stage, float, float]]) -> str:
+    parts = [f"{words.lowered(stage.label)} {words.duration(seconds, exact=True)}" for stage, _, seconds in spent]
     return get_text_list(parts, "and") or "stages not recorded"
+
+
+def _tokens(totals: Totals) -> str:
+    if not totals.tokens_of:
+        return ""
+    both = (words.number(totals.prompt_tokens), "/", words.number(totals.completion_tokens))
+    return "\N{NO-BREAK SPACE}".join(both)
+
+
+def _summed(value: str, known: int, of: int) -> str:
+    """Empty for what no trial has; a lower bound where one of them has no number."""
+    return value if not value or known == of else f"at least {value}"
+
+
+def took(run: "Run", clock: str) -> str:
+    """How long a run took; of one that goes on, since when by that clock."""
+    if run.claimed_at is None:
+        return "not started"
+    seconds = words.between(run.claimed_at, run.ended_at)
+    return f"since {run.claimed_at:{clock}}" if seconds is None else words.duration(seconds)

@@ -1,17 +1,21 @@
-"""A worker's row and page, from its capability report. Pure over rows."""
+"""A worker's row and page, from its capability report, and the effects of declaring its host lost. Pure over rows."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from django.utils.text import capfirst
+
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
 from runs.services.workers import condition
 from runs.web.presenting import status_marks
+from runs.web.presenting.banner import counts_of
 
 if TYPE_CHECKING:
-    from runs.models import Worker
+    from runs.models import Run, Worker
 
 _A_MINUTE = timedelta(minutes=1)
 HARNESS_UID = "Harness with a user of its own"
@@ -64,29 +68,25 @@ class WorkerPage:
 
 
 def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
-    report = read(worker)
+    report = stored_object(worker.report)
     limits = _limits(report)
     missing = sum(not limit.enforced for limit in limits)
     engine = report.get("engine") or {}
+    # To the minute: a list that keeps itself up to date would otherwise change with every heartbeat.
+    just_now = worker.heartbeat_at is not None and now - worker.heartbeat_at < _A_MINUTE
     return WorkerRow(
         name=worker.name,
         mark=status_marks.Mark(*condition(worker, now)),
         engine=str(engine.get("version") or ""),
         enforces=_enforces(limits, missing),
         missing=missing,
-        seen=_seen(worker, now),
+        seen="under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now),
         waiting=getattr(worker, "waiting", 0),
     )
 
 
-def _seen(worker: "Worker", now: datetime) -> str:
-    """To the minute: a list that keeps itself up to date would otherwise change with every heartbeat."""
-    just_now = worker.heartbeat_at is not None and now - worker.heartbeat_at < _A_MINUTE
-    return "under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now)
-
-
 def worker_page(worker: "Worker") -> WorkerPage:
-    report = read(worker)
+    report = stored_object(worker.report)
     limits = _limits(report)
     problem = report.get("engine_problem") or {}
     return WorkerPage(
@@ -96,15 +96,6 @@ def worker_page(worker: "Worker") -> WorkerPage:
         problem=str(problem.get("sentence", "")),
         missing=sum(not limit.enforced for limit in limits),
     )
-
-
-def read(worker: "Worker") -> dict[str, Any]:
-    """The report, or an empty dict when there is none that can be read."""
-    try:
-        found = json.loads(worker.report or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _limits(report: dict[str, Any]) -> list[LimitRow]:
@@ -154,3 +145,43 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("Memory", words.size(memory) if isinstance(memory, int) else None),
     ]
     return [(word, str(value)) for word, value in rows if value not in (None, "")]
+
+
+def ending(run: "Run") -> dict[str, Any]:
+    """One run that would end. ``run.left`` counts what its record has not seen removed."""
+    counts = counts_of(run)
+    return {
+        "run": run,
+        "mark": status_marks.of_run(run),
+        "becomes": status_marks.RESULTS["cancelled" if run.cancel_requested_at else "error"],
+        "keeps": f"{words.counted(counts.evaluated, 'graded trial')} of {counts.requested} kept",
+    }
+
+
+def effects(runs: "Sequence[Run]", waiting: int) -> dict[str, list[str]]:
+    """What is done and what stays unknown, in sentences; ``waiting`` queued runs are bound to the worker."""
+    done = [
+        f"{capfirst(words.counted(len(runs), 'run'))} {'ends' if len(runs) == 1 else 'end'} now, "
+        "and every trial that was not graded becomes an error (worker runtime)"
+        if runs
+        else "No run is being executed there, so none ends",
+        "Previews of this worker are refused until it is back",
+    ]
+    if waiting:
+        done.append(f"{capfirst(words.counted(waiting, 'queued run'))} keep waiting for it and can be cancelled")
+    left = sum(run.left for run in runs)  # type: ignore[attr-defined]
+    return {"done": done, "unknown": _unknown(left) if runs else []}
+
+
+def _unknown(left: int) -> list[str]:
+    counted = words.counted(left, "container or network", "containers and networks")
+    first = (
+        f"Whether {counted} of these runs still exist: they cannot be removed from here"
+        if left
+        else "Whether anything of these runs still exists there: it cannot be looked for from here"
+    )
+    return [
+        first,
+        "Whether their processes still run, if the host is only cut off: their reports are no longer accepted",
+        "Evidence that exists only on that host: it is stored when the worker starts again, which also cleans up",
+    ]

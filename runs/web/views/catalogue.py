@@ -1,18 +1,23 @@
-"""Pages of profiles and endpoints."""
+"""Pages of profiles and endpoints, and the connection tests of an endpoint."""
 
 import json
-from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 
-from runs.models import Endpoint, Profile, Run
-from runs.services import access
-from runs.web import charts
+from benchsite.lib.canonical import stored_object
+from runs.models import Endpoint, Profile, Run, Worker
+from runs.services import access, endpoint_testing, registry
+from runs.services.refusals import Refusal
 from runs.web.presenting import models_table, specs
+from runs.web.presenting.check_rows import check_row, connection_outcome
 from runs.web.presenting.run_rows import run_row
-from runs.web.views.connection import connection
+from runs.web.views.live import Live, answered, part
 from runs.web.views.overview import history
 from runs.web.views.run_list import listed
 
@@ -31,13 +36,20 @@ def profiles(request: HttpRequest) -> HttpResponse:
 def profile(request: HttpRequest, pk: int) -> HttpResponse:
     found = access.profile_or_404(request.user, pk)
     runs = list(listed().filter(profile=found)[:_FOR_HISTORY])
+    # Each suite with its cases in a few words.
+    suites = stored_object(found.document).get("suites")
+    rows = []
+    for name, suite in suites.items() if isinstance(suites, dict) else ():
+        cases = suite.get("cases") if isinstance(suite, dict) else None
+        count = len(cases) if isinstance(cases, list) else cases
+        rows.append((str(name), f"{count} cases" if count is not None else "cases not named"))
     context = {
         "profile": found,
-        "document": (document := _pretty(found.document))[:_CONTENT_LIMIT],
+        "document": (document := json.dumps(stored_object(found.document), indent=2, sort_keys=True))[:_CONTENT_LIMIT],
         "cut": max(0, len(document) - _CONTENT_LIMIT),
-        "suites": _suites(found.document),
+        "suites": rows,
         "models": [(row, history(row)) for row in models_table.model_rows(runs)],
-        "runs": [(row, charts.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])],
+        "runs": [run_row(run) for run in runs[:_RECENT]],
     }
     return render(request, "runs/profile.html", context)
 
@@ -57,9 +69,9 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     private = access.may(request.user, access.READ_PRIVATE)
     context = {
         "endpoint": found,
-        "credential": specs.credential_place(_object(found.record).get("credential") or {}, private=private),
+        "credential": specs.credential_place(stored_object(found.record).get("credential") or {}, private=private),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
-        "runs": [(row, charts.strip(row.shares, row.aloud)) for row in map(run_row, runs)],
+        "runs": [run_row(run) for run in runs],
         "live": connection(request, found).placed(request),
         "used": Run.objects.filter(endpoint=found).count(),
         "may_start": access.may(request.user, access.START) and found.active,
@@ -67,24 +79,43 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     return render(request, "runs/endpoint.html", context)
 
 
-def _object(text: str) -> dict[str, Any]:
+_EVERY_S = 2
+_ASKED = "Connection test requested from {worker}. The result appears below."
+_OPEN = "{worker} is already testing this connection."
+
+
+def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
+    """The last test from each worker; the page asks for it as long as one is open."""
+    tests = endpoint_testing.last_tests(endpoint)
+    may_test = endpoint.active and endpoint_testing.may_test(request.user)
+    workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
+    context = {
+        "endpoint": endpoint,
+        "tests": [(test, connection_outcome(test), [check_row(check) for check in test.checks]) for test in tests],
+        "workers": workers,
+        "chosen": request.GET.get("worker", ""),
+    }
+    inner = render_to_string("runs/endpoint.html#connection", context, request)
+    address = reverse("endpoint_connection", args=[endpoint.name, endpoint.version])
+    every_s = _EVERY_S if any(test.live for test in tests) else 0
+    return Live((part("connection", inner),), address, every_s)
+
+
+@require_safe
+def connection_panel(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    endpoint = access.endpoint_or_404(request.user, name, version)
+    return answered(request, connection(request, endpoint))
+
+
+@require_POST
+def connection_test(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    endpoint = access.endpoint_or_404(request.user, name, version)
+    place, chosen = reverse("endpoint", args=[name, version]), request.POST.get("worker", "")
     try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _pretty(document: str) -> str:
-    return json.dumps(_object(document), indent=2, sort_keys=True)
-
-
-def _suites(document: str) -> list[tuple[str, str]]:
-    """Each suite with its cases in a few words."""
-    suites = _object(document).get("suites")
-    rows = []
-    for name, suite in suites.items() if isinstance(suites, dict) else ():
-        cases = suite.get("cases") if isinstance(suite, dict) else None
-        count = len(cases) if isinstance(cases, list) else cases
-        rows.append((str(name), f"{count} cases" if count is not None else "cases not named"))
-    return rows
+        worker = registry.find_worker(chosen)
+        _, new = endpoint_testing.request_test(user=request.user, endpoint=endpoint, worker=worker)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+        return redirect(f"{place}?{urlencode({'worker': chosen})}")  # what was chosen stays chosen
+    messages.info(request, (_ASKED if new else _OPEN).format(worker=worker.name))
+    return redirect(f"{place}#connection")

@@ -19,7 +19,7 @@ from runs.models import ACTIVE_STATES, GONE, BundleStatus, Cleanup, Run, RunStat
 from runs.outcomes.buckets import Verdict
 from runs.services import access
 from runs.web import charts
-from runs.web.presenting import attention_notes, models_table, run_head, specs, status_marks
+from runs.web.presenting import attention_notes, models_table, specs, status_marks
 from runs.web.presenting.banner import counts_of, is_stale
 from runs.web.presenting.run_rows import run_row
 from runs.web.presenting.workers import worker_row
@@ -49,18 +49,6 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "runs/overview.html", context)
 
 
-def _shown() -> list[Run]:
-    """The latest runs and the last ones of each model, newest first: of many runs of one model only those it shows."""
-    latest = Run.objects.values_list("pk", "endpoint__model", "endpoint__name")[:_FOR_MODELS]
-    of_model: Counter[tuple[str, str]] = Counter()
-    chosen = []
-    for place, (pk, model, endpoint) in enumerate(latest):
-        of_model[model, endpoint] += 1
-        if place < _RECENT or of_model[model, endpoint] <= models_table.LAST:
-            chosen.append(pk)
-    return list(listed().filter(pk__in=chosen))
-
-
 @require_safe
 def overview_live(request: HttpRequest) -> HttpResponse:
     """The parts of the overview that changed since the reader's: 304 while the reader has all of them."""
@@ -70,11 +58,19 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 
 def _live(request: HttpRequest) -> Live:
     """Everything on the overview but its head, so that no part of a page that says "updated" is older than another."""
-    workers, runs = busy_workers(), _shown()
+    # The latest runs and the last ones of each model, newest first: of many runs of one model only those it shows.
+    latest = Run.objects.values_list("pk", "endpoint__model", "endpoint__name")[:_FOR_MODELS]
+    of_model: Counter[tuple[str, str]] = Counter()
+    chosen = []
+    for place, (pk, model, endpoint) in enumerate(latest):
+        of_model[model, endpoint] += 1
+        if place < _RECENT or of_model[model, endpoint] <= models_table.LAST:
+            chosen.append(pk)
+    workers, runs = busy_workers(), list(listed().filter(pk__in=chosen))
     contexts = {
         "now": _present(request, workers),
         "models": {"models": [(row, history(row)) for row in models_table.model_rows(runs)]},
-        "recent": {"recent": [(row, charts.strip(row.shares, row.aloud)) for row in map(run_row, runs[:_RECENT])]},
+        "recent": {"recent": [run_row(run) for run in runs[:_RECENT]]},
         "workers": {"workers": [worker_row(worker, timezone.now()) for worker in workers]},
     }
     parts = [
@@ -104,7 +100,7 @@ def history(row: models_table.ModelRow) -> SafeString:
     for run in row.runs:
         mark = status_marks.of_run(run)
         rate = f"{run.count_passed} of {run.count_evaluated} passed"
-        title = f"{run.key[:8]}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
+        title = f"{run.short}, {run.created_at:%-d %b %H:%M}: {mark.word}, {rate}"
         beats.append(charts.Beat(mark.kind, address(run.key), title))
     return charts.history(beats, row.aloud)
 
@@ -139,7 +135,7 @@ def _now(run: Run) -> dict[str, Any]:
     used = words.between(run.claimed_at, quantised(timezone.now())) or 0.0
     most = spec.limits.run_s if spec else None
     return {
-        "head": run_head.head(run, spec),
+        "run": run,
         "mark": status_marks.of_run(run),
         "trials": f"{done} of {counts.requested}",
         "trials_meter": charts.meter(done / counts.requested if counts.requested else 0, "now"),

@@ -13,11 +13,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchsite.lib.form_errors import FormError
 from runs.documents.specs import SpecDifference
 from runs.models import Endpoint, Preview, Run
-from runs.services import access, locks, starting
+from runs.services import access, starting, workers
 from runs.services.previewing import make_preview
 from runs.services.refusals import BadInput, Changed, NoSuchPreview, NotAccepted, Refusal
 from runs.web.forms import RunForm
 from runs.web.presenting import specs
+from runs.web.presenting.bundles import review_words
 from runs.web.presenting.preview_page import preview_page as present
 
 _CONFLICT = 409
@@ -26,19 +27,7 @@ _CONFLICT = 409
 @require_http_methods(["GET", "HEAD", "POST"])
 def run_new(request: HttpRequest) -> HttpResponse:
     access.require(request.user, access.START)
-    form = RunForm(request.POST or None, initial=_like(request))
-    if form.is_valid():
-        try:
-            preview = make_preview(user=request.user, choice=form.choice)
-        except BadInput as error:
-            form.refuse(error)
-        else:
-            return redirect("preview", key=preview.pk)
-    return render(request, "runs/run_new.html", {"form": form})
-
-
-def _like(request: HttpRequest) -> dict[str, Any]:
-    """What ``?like=<run>`` or ``?endpoint=<name>`` chooses beforehand."""
+    # What ``?like=<run>`` or ``?endpoint=<name>`` chooses beforehand.
     initial: dict[str, Any] = {}
     if name := request.GET.get("endpoint"):
         initial["endpoint"] = Endpoint.objects.filter(name=name, active=True).first()
@@ -48,7 +37,15 @@ def _like(request: HttpRequest) -> dict[str, Any]:
         active = Endpoint.objects.filter(name=run.endpoint.name, active=True).first()
         tasks = [task.name for task in spec.tasks] if spec else []
         initial |= {"profile": run.profile, "endpoint": active, "worker": run.worker, "tasks": tasks}
-    return initial
+    form = RunForm(request.POST or None, initial=initial)
+    if form.is_valid():
+        try:
+            preview = make_preview(user=request.user, choice=form.choice)
+        except BadInput as error:
+            form.refuse(error)
+        else:
+            return redirect("preview", key=preview.pk)
+    return render(request, "runs/run_new.html", {"form": form})
 
 
 @require_safe
@@ -101,10 +98,10 @@ def _page(
     context = {
         "preview": preview,
         "page": page,
-        "pins": specs.pins(spec, _review(preview), private=private) if spec else [],
+        "pins": specs.pins(spec, review_words(preview.bundle), private=private) if spec else [],
         "limits": specs.limits(spec) if spec else [],
         "roles": specs.roles(spec) if spec else [],
-        "needs": specs.needs(spec, locks.report_of(preview.worker)) if spec else [],
+        "needs": specs.needs(spec, workers.report_of(preview.worker)) if spec else [],
         "token": starting.token_of(preview),
         "refusal": refusal,
         "differences": differences or [],
@@ -116,10 +113,3 @@ def _page(
         "now": timezone.now(),
     }
     return render(request, "runs/preview.html", context, status=_CONFLICT if refusal else 200)
-
-
-def _review(preview: Preview) -> str:
-    bundle = preview.bundle
-    if bundle.reviewed_at is None:
-        return "not reviewed"
-    return f"reviewed by {bundle.reviewed_by_name} on {bundle.reviewed_at:%-d %b %Y}"

@@ -23,14 +23,14 @@ from runs.services import access
 from runs.web import charts, table_rows
 from runs.web.presenting import banner as banners
 from runs.web.presenting import counts as sums
-from runs.web.presenting import log as logs
 from runs.web.presenting import owned as ownership
 from runs.web.presenting import run_head, specs, trials
-from runs.web.presenting.run_totals import Totals, totals_row
+from runs.web.presenting.trials import Totals, totals_row
 from runs.web.views.live import Live, part, quantised
 
 TRIALS_SHOWN = 50
 _LOG_KEPT = 1000
+_LOG_SHOWN = 250
 _ACTS_SHOWN = 12
 _EVERY_S = 2
 
@@ -64,8 +64,11 @@ def live(request: HttpRequest, run: Run, last: list[AuditEntry]) -> Live:
     prefetch_related_objects([run], "resources")  # two parts show them
     first = first_of_window(request.GET.get("from", ""), size=TRIALS_SHOWN, rows=run.count_requested)
     retried = _retry_asked_at(run, last)
-    shown = Shown(request, run, last, first, list(_window(run, first)))
-    always = {"run": run, "run_key": run.key, "worker": run.worker.name, "retried": retried}
+    # The trials of a window; only an error's result is read, for its sentence, and the rest stays where it is.
+    found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result").order_by("ordinal")
+    of_errors = Case(When(bucket=Bucket.ERROR, then="result"), default=Value(""), output_field=TextField())
+    shown = Shown(request, run, last, first, list(found.annotate(error_result=of_errors)))
+    always = {"run": run, "retried": retried}
     parts = tuple(
         part(name, render_to_string(f"runs/run.html#{name}", {**always, **context(shown)}, request))
         for name, context in _CONTEXTS.items()
@@ -95,7 +98,10 @@ def _audit(shown: Shown) -> dict[str, Any]:
     if not shown.may(access.READ_PRIVATE):
         return {"audit": None}
     last = shown.acts[:_ACTS_SHOWN]
-    return {"audit": [run_head.audit_row(entry) for entry in reversed(last)], "more": len(shown.acts) > len(last)}
+    return {
+        "audit": [(entry, run_head.audit_words(entry)) for entry in reversed(last)],
+        "more": len(shown.acts) > len(last),
+    }
 
 
 def _evidence(_shown: Shown) -> dict[str, Any]:
@@ -124,7 +130,6 @@ def _verdict(shown: Shown) -> dict[str, Any]:
         "rates": sums.rates(counts, situation.floor),
         "gates": sums.gates(counts, situation.floor, situation.integrity, run.cleanup, ownership.in_words(owned)),
         "stale": banners.is_stale(run, timezone.now()),
-        "heartbeat": run.heartbeat_at,
     }
 
 
@@ -186,7 +191,9 @@ def _trials(shown: Shown) -> dict[str, Any]:
     drawn = [
         (row, f"{stem}{row.ordinal}/", charts.stages(clock, row.stretches, row.mark.kind, row.aloud)) for row in rows
     ]
-    whole = totals_row(run, _entered(run), _totals(run))
+    # Sums over all trials of the run, whatever the window.
+    found = _sums().filter(run=run)
+    whole = totals_row(run, list(_marks().filter(run=run)), Totals(**found[0]) if found else Totals())
     around = charts.stages(clock, whole.stretches, whole.mark.kind if run.terminal else "", whole.aloud)
     return {
         "rows": table_rows.trials(drawn),
@@ -196,17 +203,6 @@ def _trials(shown: Shown) -> dict[str, Any]:
         "earlier": first - TRIALS_SHOWN if first > 1 else 0,
         "later": first + TRIALS_SHOWN if first + TRIALS_SHOWN <= run.count_requested else 0,
     }
-
-
-def _entered(run: Run) -> list[tuple[str, datetime]]:
-    """The run's stages and when each began; of its trials the first alone, where what lay before them ends."""
-    return list(_marks().filter(run=run))
-
-
-def _totals(run: Run) -> Totals:
-    """Sums over all trials of the run, whatever the window."""
-    found = _sums().filter(run=run)
-    return Totals(**found[0]) if found else Totals()
 
 
 @cache
@@ -236,13 +232,6 @@ def _sums() -> Any:
     return summed.values(*names)
 
 
-def _window(run: Run, first: int) -> "QuerySet[Trial]":
-    """The trials of a window; only an error's result is read, for its sentence, and the rest stays where it is."""
-    found = run.trials.filter(ordinal__gte=first, ordinal__lt=first + TRIALS_SHOWN).defer("result").order_by("ordinal")
-    of_errors = Case(When(bucket=Bucket.ERROR, then="result"), default=Value(""), output_field=TextField())
-    return found.annotate(error_result=of_errors)
-
-
 def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:
     ends = [part.start + part.seconds for row in rows for part in row.stretches]
     if run.claimed_at:
@@ -251,19 +240,18 @@ def _longest(run: Run, rows: list[trials.Row], now: datetime) -> float:
 
 
 def _log(shown: Shown) -> dict[str, Any]:
+    """The newest lines that are kept; how many older ones were dropped for good, and how many are only not shown."""
     if not shown.may(access.READ_PRIVATE):
         return {"allowed": False}
-    run = shown.run
-    everything = shown.request.GET.get("log") == "all"
-    count = _LOG_KEPT if everything else logs.SHOWN
-    newest = list(LogLine.objects.filter(run=run).order_by("-seq")[:count])
-    log = logs.log(run, newest, everything=everything)
+    run, everything = shown.run, shown.request.GET.get("log") == "all"
+    newest = LogLine.objects.filter(run=run).order_by("-seq")[: _LOG_KEPT if everything else _LOG_SHOWN]
+    lines, kept = list(newest)[::-1], run.log_next - run.log_dropped
     return {
         "allowed": True,
-        "log": log,
-        "lines": table_rows.log(log.rows),
-        "live": not run.terminal,
-        "ended": run.ended_at,
+        "lines": table_rows.log(lines),
+        "dropped": run.log_dropped,
+        "hidden": max(0, kept - len(lines)),
+        "kept": kept,
     }
 
 
@@ -275,7 +263,6 @@ def _owned(shown: Shown) -> dict[str, Any]:
         "cancel": run_head.cancel(run, owned),
         "may_cancel": shown.may(access.CANCEL),
         "may_clean": shown.may(access.CLEAN),
-        "short": run.key[:8],
     }
 
 

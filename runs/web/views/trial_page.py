@@ -14,8 +14,6 @@ from runs.models import Trial
 from runs.services import access
 from runs.web import charts
 from runs.web.presenting import trial_page as presenting
-from runs.web.presenting.run_head import head
-from runs.web.presenting.specs import read
 from runs.web.views.live import Live, answered, part, remembered
 
 _EVERY_S = 5
@@ -56,7 +54,6 @@ def _context(request: HttpRequest, trial: Trial) -> dict[str, Any]:
         "trial": trial,
         "run": run,
         "run_key": run.key,
-        "head": head(run, read(run.spec)),
         "page": page,
         "timeline": charts.timeline(page.stretches, label=page.aloud, limit=page.limit_line),
         "limits": [

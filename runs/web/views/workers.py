@@ -14,10 +14,8 @@ from runs.models import ACTIVE_STATES, GONE, Run, RunState, Worker
 from runs.services import access, lost_hosts
 from runs.services.refusals import Refusal
 from runs.services.workers import condition, removal_of, remove_worker, was_removed
-from runs.web import charts
-from runs.web.presenting.host_lost import ending, lost_host
 from runs.web.presenting.run_rows import run_row
-from runs.web.presenting.workers import worker_page, worker_row
+from runs.web.presenting.workers import effects, ending, worker_page, worker_row
 from runs.web.views.run_list import listed
 
 _RECENT = 10
@@ -46,7 +44,7 @@ def busy_workers() -> list[Worker]:
 def worker(request: HttpRequest, name: str) -> HttpResponse:
     found, now = access.worker_or_404(request.user, name), timezone.now()
     found.active_runs = found.runs.filter(state__in=ACTIVE_STATES).count()  # type: ignore[attr-defined]
-    runs = [(row, charts.strip(row.shares, row.aloud)) for row in map(run_row, listed().filter(worker=found)[:_RECENT])]
+    runs = [run_row(run) for run in listed().filter(worker=found)[:_RECENT]]
     context = {
         "worker": found,
         "mark": condition(found, now),
@@ -65,29 +63,26 @@ def lost(request: HttpRequest, name: str) -> HttpResponse:
     """Say what follows when the host is declared lost; by POST, do it."""
     found = access.worker_or_404(request.user, name, access.DECLARE_HOST_LOST)
     if request.method == "POST":
-        return _declared(request, found)
-    endings = [ending(run, run.left) for run in _with_left(found)]  # type: ignore[attr-defined]
+        again = found.lost_declared_at is not None
+        try:
+            ended = lost_hosts.declare_host_lost(user=request.user, worker=found)
+        except Refusal as error:
+            messages.warning(request, error.sentence, "attention")
+        else:
+            said = "was declared lost before" if again else "is declared lost"
+            messages.info(request, f"{found.name} {said}; {words.counted(len(ended), 'run')} ended.")
+        return redirect("worker", name=found.name)
+    runs = _with_left(found)
     waiting = found.runs.filter(state=RunState.QUEUED).count()
     context = {
         "worker": found,
         "mark": condition(found, timezone.now()),
-        "page": lost_host(endings, waiting),
+        "endings": [ending(run) for run in runs],
+        **effects(runs, waiting),
         "possible": _declarable(found),
         "refusal": lost_hosts.StillServing.sentence if found.alive else "",
     }
     return render(request, "runs/worker_lost.html", context)
-
-
-def _declared(request: HttpRequest, found: Worker) -> HttpResponse:
-    again = found.lost_declared_at is not None
-    try:
-        ended = lost_hosts.declare_host_lost(user=request.user, worker=found)
-    except Refusal as error:
-        messages.warning(request, error.sentence, "attention")
-    else:
-        said = "was declared lost before" if again else "is declared lost"
-        messages.info(request, f"{found.name} {said}; {words.counted(len(ended), 'run')} ended.")
-    return redirect("worker", name=found.name)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -99,7 +94,13 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
         return redirect("workers")
     found = access.worker_or_404(request.user, name)
     if request.method == "POST":
-        return _removed(request, found)
+        try:
+            removed = remove_worker(user=request.user, worker=found)
+        except Refusal as error:
+            messages.warning(request, error.sentence, "attention")
+            return redirect("worker", name=found.name)
+        messages.info(request, f"{found.name} {'is removed' if removed else 'was removed before'}.")
+        return redirect("workers")
     context = {
         "worker": found,
         "mark": condition(found, timezone.now()),
@@ -107,16 +108,6 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
         "prepared": found.harness_locks.exists() or found.image_locks.exists(),
     }
     return render(request, "runs/worker_remove.html", context)
-
-
-def _removed(request: HttpRequest, found: Worker) -> HttpResponse:
-    try:
-        removed = remove_worker(user=request.user, worker=found)
-    except Refusal as error:
-        messages.warning(request, error.sentence, "attention")
-        return redirect("worker", name=found.name)
-    messages.info(request, f"{found.name} {'is removed' if removed else 'was removed before'}.")
-    return redirect("workers")
 
 
 def _declarable(worker: Worker) -> bool:

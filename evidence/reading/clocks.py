@@ -1,7 +1,11 @@
 """Recorded times and intervals; a duration only between times of the same clock (RS11)."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
+
+# The one form in which our own side writes a time. Nothing of ours was written before or after these years.
+_RECORDED = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ def moment(text: object) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def is_recorded(text: object) -> bool:
+    """Whether this is a time as our own side writes it: UTC with microseconds and a Z, in this century."""
+    return isinstance(text, str) and _RECORDED.fullmatch(text) is not None and moment(text) is not None
 
 
 def is_before(earlier: object, later: object) -> bool | None:

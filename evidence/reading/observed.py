@@ -1,320 +1,362 @@
 """The environment provider's record of one trial, parsed.
 
 Reads `observed.jsonl`: one canonical JSON object per line, numbered from 0. Our own side writes it outside every
-container, so it is the proof that classification rests on; it is read as strictly as what others write.
+container, so it is the proof that classification rests on; it is read as strictly as what others write: each line is
+one of the closed types below, byte for byte as the provider writes it, and says nothing that contradicts itself.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from benchsite.lib.strict_json import JsonProblem, load_object
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from evidence.reading.clocks import is_recorded
+from runs.wire.copies import MAX_ENTRIES, Entry, combined_sha256
 
 MAX_BYTES = 8 * 1024 * 1024
-MAX_EVENTS = 20_000
+# What the provider writes at most.
+MAX_EVENTS = 2_000
+MAX_PROBLEMS = 20
 AGENT = "agent"
 VERIFIER = "verifier"
+REDACTED = "[REDACTED]"
+
+Role = Literal["agent", "verifier"]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[float, Meta(ge=0, le=2**53)]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A container as the engine showed it: `limits` are those in force, `network` is None when it has none."""
+class Event(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="event"):
+    """What every line has: its number, the wall time, and seconds of the host's monotonic clock."""
 
-    role: str
-    trial: int | None
-    trial_uuid: str | None
-    session_id: str | None
-    image_id: str | None
-    at: str | None
-    container_id: str | None = None
-    limits: dict[str, Any] | None = None
-    network: str | None = None
+    seq: Count
+    at: str
+    mono: Seconds
+    role: Role
 
 
-@dataclass(frozen=True, slots=True)
-class Exec:
-    """One command; `mono` is its end and `started_mono` its start, seconds of the host's monotonic clock."""
+class Launched(Event, frozen=True, kw_only=True, tag="launched"):
+    role: None  # type: ignore[assignment]
+    network_namespace: Literal[True]
+    detail: None
 
-    role: str
-    purpose: str
+
+class OpenedLimits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the engine says is in force: CPUs, bytes, counts, and bytes of each writable folder."""
+
+    cpus: float
+    memory_bytes: int
+    pids: int | None
+    nofile: int | None
+    tmpfs: dict[str, int | None]
+
+
+class Opened(Event, frozen=True, kw_only=True, tag="opened"):
+    """A container as the engine showed it; `network` is None when it has none. `warnings` are the engine's own words
+    on what it did not do as asked."""
+
+    trial: int
+    trial_uuid: str
+    session_id: str
+    image_id: str
+    container_id: str
+    limits: OpenedLimits
+    network: str | None
+    warnings: list[str]
+
+
+class Exec(Event, frozen=True, kw_only=True, tag="exec"):
+    """One command; `mono` is its end and `started_mono` its start."""
+
+    purpose: Literal["setup", "agent", "verifier", "version", "other"]
     exit_code: int | None
+    duration_s: Seconds
+    started_mono: Seconds
     timed_out: bool
-    duration_s: float
-    mono: float
-    started_mono: float | None
-    at: str | None
+    cancelled: bool
+    orphaned: bool
+    output_bytes: Count
+    output_truncated: bool
 
     @property
     def ended(self) -> bool:
         return self.exit_code is not None
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
-    """`modified` is the time that the file had in its container, seconds since 1970; a download alone records it."""
+class CopiedFile(Struct, frozen=True, forbid_unknown_fields=True, eq=False):
+    """`modified` is the time that the file had in its container, seconds since 1970; a download alone records it, and
+    the same file is the same at any time."""
 
     path: str
-    size: int
-    sha256: str
-    modified: int | None = field(default=None, compare=False)
+    size: Count
+    sha256: Sha256
+    modified: int | UnsetType | None = UNSET
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CopiedFile) and self._same == other._same
+
+    def __hash__(self) -> int:
+        return hash(self._same)
+
+    @property
+    def _same(self) -> tuple[str, int, str]:
+        return self.path, self.size, self.sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One transfer; `entries` lists at most 200 of its `files`, `kept` is relative to the trial's folder.
-
-    `refused` counts, by code, what stood among the files and was not taken.
-    """
-
-    role: str
-    direction: str
-    purpose: str
+class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
     path: str
-    outcome: str
+    code: str
+
+
+class Transfer(Event, frozen=True, kw_only=True, tag="transfer"):
+    """One transfer; `entries` lists at most 200 of its `files`, `kept` is relative to the trial's folder."""
+
+    direction: Literal["upload", "download"]
+    purpose: Literal["environment", "tests", "artifacts_in", "agent_logs", "artifact", "verifier_logs"]
+    path: str
+    outcome: Literal["ok", "partial", "source_absent", "refused", "failed"]
     code: str | None
-    files: int
-    size: int
-    sha256: str | None
+    files: Count
+    size: Count
+    sha256: Sha256 | None
     kept: str | None
-    entries: tuple[CopiedFile, ...]
-    mono: float
-    at: str | None
-    refused: dict[str, int]
+    entries: Annotated[tuple[CopiedFile, ...], Meta(max_length=MAX_ENTRIES)]
+    refusals: tuple[Refusal, ...] | UnsetType = UNSET
+    counted: dict[str, Count] | UnsetType = msgspec.field(default=UNSET, name="refused")
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """What stood among the files and was not taken, counted by code; before December 2026 only listed."""
+        if self.counted is not UNSET:
+            return self.counted
+        return {} if self.refusals is UNSET else dict(Counter(refusal.code for refusal in self.refusals))
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    role: str
-    oom_kill: int
-    pids_max: int
-    tmpfs_full: bool
+class Space(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes of a writable folder; None is not known."""
+
+    used: Count | None
+    size: Count | None
+
+
+class Counters(Event, frozen=True, kw_only=True, tag="counters"):
+    """Limits that were hit; None is not known."""
+
     available: bool
+    oom_kill: Count | None
+    pids_max: Count | None
+    memory_peak_bytes: Count | None
+    tmpfs: dict[str, Space]
+
+    @property
+    def tmpfs_full(self) -> bool:
+        return any(_is_full(space) for space in self.tmpfs.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    role: str
+class Failure(Event, frozen=True, kw_only=True, tag="failure"):
     where: str
     code: str
-    at: str | None
+    detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    role: str
+class EngineState(Event, frozen=True, kw_only=True, tag="state"):
+    status: str
     exit_code: int | None
     oom_killed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AgentVersion:
+class AgentVersion(Event, frozen=True, kw_only=True, tag="agent_version"):
     version: str | None
-    mono: float
+    exit_code: int | None
+
+
+class KilledOthers(Event, frozen=True, kw_only=True, tag="killed_others"):
+    """Every process but the first was killed; `remaining` are those that were left."""
+
+    remaining: int
+
+
+class Removed(Event, frozen=True, kw_only=True, tag="removed"):
+    outcome: Literal["removed", "absent", "unknown", "foreign"]
+
+
+class Closed(Event, frozen=True, kw_only=True, tag="closed"):
+    pass
+
+
+type AnyEvent = (
+    Launched
+    | Opened
+    | Exec
+    | Transfer
+    | Counters
+    | Failure
+    | EngineState
+    | AgentVersion
+    | KilledOthers
+    | Removed
+    | Closed
+)
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnyEvent)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """All that was seen, in order. `problems` are gaps, repetitions and lines that cannot be read."""
 
-    opened: tuple[Opened, ...] = ()
-    versions: tuple[AgentVersion, ...] = ()
-    execs: tuple[Exec, ...] = ()
-    transfers: tuple[Transfer, ...] = ()
-    counters: tuple[Counters, ...] = ()
-    states: tuple[EngineState, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    closed: int = 0
-    events: int = 0
+    sequence: tuple[AnyEvent, ...] = ()
     problems: tuple[str, ...] = ()
     cut_line: bool = False
-    clock_went_back: bool = False
+
+    @property
+    def opened(self) -> tuple[Opened, ...]:
+        return self._all(Opened)
+
+    @property
+    def versions(self) -> tuple[AgentVersion, ...]:
+        return self._all(AgentVersion)
+
+    @property
+    def execs(self) -> tuple[Exec, ...]:
+        return self._all(Exec)
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        return self._all(Transfer)
+
+    @property
+    def counters(self) -> tuple[Counters, ...]:
+        return self._all(Counters)
+
+    @property
+    def states(self) -> tuple[EngineState, ...]:
+        return self._all(EngineState)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return self._all(Failure)
+
+    @property
+    def removed(self) -> tuple[Removed, ...]:
+        return self._all(Removed)
+
+    @property
+    def closed(self) -> int:
+        return len(self._all(Closed))
+
+    @property
+    def clock_went_back(self) -> bool:
+        """Whether the monotonic clock of one line lies before that of the line before it."""
+        return any(later.mono < earlier.mono for earlier, later in pairwise(self.sequence))
 
     def exec_of(self, role: str, purpose: str) -> Exec | None:
         """The last command of that role and purpose."""
         found = [item for item in self.execs if item.role == role and item.purpose == purpose]
         return found[-1] if found else None
 
+    def _all[T](self, kind: type[T]) -> tuple[T, ...]:
+        return tuple(event for event in self.sequence if isinstance(event, kind))
+
 
 def parse(data: bytes) -> Observed:
     """The events of a whole file. A last line without newline is `cut_line`: the writer was killed."""
-    lines = data.split(b"\n")
-    tail = lines.pop()
     problems: list[str] = []
-    events = []
-    for number, line in enumerate(lines[:MAX_EVENTS]):
-        event = _event(line, number, problems)
-        if event is not None:
-            events.append(event)
-    if len(lines) > MAX_EVENTS:
-        problems.append("too_many_events")
-    return _collect(events, problems, cut_line=bool(tail))
+    events: list[AnyEvent] = []
+    start = number = 0
+    while (end := data.find(b"\n", start)) >= 0 and len(problems) < MAX_PROBLEMS:
+        if number == MAX_EVENTS:
+            problems.append("too_many_events")
+            break
+        found = _event(data[start:end])
+        if isinstance(found, str):
+            problems.append(f"line {number}: {found}")
+        else:
+            events.append(found)
+            problems += (f"line {number}: {problem}" for problem in _contradictions(found, number))
+        start, number = end + 1, number + 1
+    return Observed(tuple(events), tuple(problems), cut_line=end < 0 and start < len(data))
 
 
-def _event(line: bytes, number: int, problems: list[str]) -> dict[str, Any] | None:
+def _event(line: bytes) -> AnyEvent | str:
+    """The line if it is exactly what the provider writes, its canonical form included, which no doubled key, other
+    number or other encoding has; otherwise what is wrong."""
     try:
-        event = load_object(line)
-    except JsonProblem as problem:
-        problems.append(f"line {number}: {problem.code}")
-        return None
-    if event.get("seq") != number:
-        problems.append(f"line {number}: sequence")
-    return event
+        event: AnyEvent = _DECODER.decode(line)
+        written = json.dumps(msgspec.to_builtins(event), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        return type(error).__name__
+    return event if written.encode("ascii") == line else "not as it is written"
 
 
-def _collect(events: list[dict[str, Any]], problems: list[str], *, cut_line: bool) -> Observed:
-    return Observed(
-        opened=tuple(_build(events, "opened", _opened, problems)),
-        versions=tuple(_build(events, "agent_version", _version, problems)),
-        execs=tuple(_build(events, "exec", _exec, problems)),
-        transfers=tuple(_build(events, "transfer", _transfer, problems)),
-        counters=tuple(_build(events, "counters", _counters, problems)),
-        states=tuple(_build(events, "state", _state, problems)),
-        failures=tuple(_build(events, "failure", _failure, problems)),
-        closed=sum(event.get("event") == "closed" for event in events),
-        events=len(events),
-        problems=tuple(problems),
-        cut_line=cut_line,
-        clock_went_back=_went_back(events),
-    )
+def _contradictions(event: AnyEvent, number: int) -> Iterator[str]:
+    if event.seq != number:
+        yield "sequence"
+    if not is_recorded(event.at):
+        yield "time"
+    if isinstance(event, Exec) and event.cancelled and event.ended:
+        yield "a cancelled command that ended"
+    if isinstance(event, Transfer):
+        yield from (upload_contradictions if event.direction == "upload" else download_contradictions)(event)
 
 
-def _went_back(events: list[dict[str, Any]]) -> bool:
-    """Whether the monotonic clock of one line lies before that of the line before it."""
-    times = [event["mono"] for event in events if type(event.get("mono")) in (int, float)]
-    return any(later < earlier for earlier, later in pairwise(times))
+def upload_contradictions(transfer: Transfer) -> Iterator[str]:
+    """A transfer into a container keeps and passes over nothing; the agent's own logs are never sent back to it."""
+    not_needed = transfer.code == "transfer.not_needed" and transfer.purpose == "agent_logs" and not transfer.files
+    codes = {"ok": transfer.code is None or not_needed, "failed": bool(transfer.code)}
+    if not codes.get(transfer.outcome, False):
+        yield "outcome"
+    if transfer.kept is not None or transfer.refusals is not UNSET or transfer.counted is not UNSET:
+        yield "an upload that keeps"
+    yield from _listing_contradictions(transfer)
 
 
-def _build[T](
-    events: list[dict[str, Any]], name: str, make: Callable[[dict[str, Any]], T], problems: list[str]
-) -> Iterable[T]:
-    for event in events:
-        if event.get("event") != name:
-            continue
-        try:
-            yield make(event)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            problems.append(f"{name}: {type(error).__name__}")
+def download_contradictions(transfer: Transfer) -> Iterator[str]:
+    """A transfer out of a container says of all that it did not take why, and is kept in its own place."""
+    if transfer.refusals is UNSET:
+        yield "refusals"
+    elif bool(transfer.refusals) != bool(transfer.refused):
+        yield "refused"
+    good = {
+        "ok": transfer.code is None and not transfer.refused,
+        "partial": bool(transfer.code) and bool(transfer.refused) and transfer.files > 0,
+        "source_absent": transfer.code is None and not transfer.files,
+        "refused": bool(transfer.code),
+        "failed": bool(transfer.code),
+    }
+    if not good[transfer.outcome]:
+        yield "outcome"
+    places = {"agent_logs": "kept/agent", "verifier_logs": "kept/verifier"}
+    place = places.get(transfer.purpose, f"kept/artifacts/{transfer.path.strip('/')}")
+    if transfer.kept != place and (transfer.kept is not None or transfer.files):
+        yield "kept elsewhere"
+    yield from _listing_contradictions(transfer)
 
 
-def text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+def _listing_contradictions(transfer: Transfer) -> Iterator[str]:
+    """Count, size and hash are those of the files; of more than 200 of them only the first are listed."""
+    entries = transfer.entries
+    if len(entries) != min(transfer.files, MAX_ENTRIES):
+        yield "files"
+    size = sum(entry.size for entry in entries)
+    if transfer.size < size or (transfer.files <= MAX_ENTRIES and transfer.size != size):
+        yield "size"
+    if len({entry.path for entry in entries}) != len(entries):
+        yield "a file twice"
+    # A name from which a secret was removed is not the one that was hashed.
+    scrubbed = any(REDACTED in entry.path for entry in entries)
+    listed = combined_sha256([Entry(entry.path, entry.size, entry.sha256) for entry in entries])
+    if transfer.files <= MAX_ENTRIES and not scrubbed and transfer.sha256 != listed:
+        yield "sha256"
 
 
-def number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
-    return float(value)
-
-
-def whole(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError
-    return value
-
-
-def maybe[T](value: object, take: Callable[[object], T]) -> T | None:
-    return None if value is None else take(value)
-
-
-def flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def section(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
-
-
-def _role(event: dict[str, Any]) -> str:
-    role = text(event["role"])
-    if role not in (AGENT, VERIFIER):
-        raise ValueError
-    return role
-
-
-def _opened(event: dict[str, Any]) -> Opened:
-    return Opened(
-        _role(event),
-        maybe(event.get("trial"), whole),
-        maybe(event.get("trial_uuid"), text),
-        maybe(event.get("session_id"), text),
-        maybe(event.get("image_id"), text),
-        maybe(event.get("at"), text),
-        maybe(event.get("container_id"), text),
-        maybe(event.get("limits"), section),
-        maybe(event.get("network"), text),
-    )
-
-
-def _version(event: dict[str, Any]) -> AgentVersion:
-    return AgentVersion(maybe(event.get("version"), text), number(event["mono"]))
-
-
-def _exec(event: dict[str, Any]) -> Exec:
-    return Exec(
-        _role(event),
-        text(event["purpose"]),
-        maybe(event.get("exit_code"), whole),
-        flag(event.get("timed_out", False)),
-        number(event.get("duration_s", 0)),
-        number(event["mono"]),
-        maybe(event.get("started_mono"), number),
-        maybe(event.get("at"), text),
-    )
-
-
-def _transfer(event: dict[str, Any]) -> Transfer:
-    return Transfer(
-        _role(event),
-        text(event["direction"]),
-        text(event["purpose"]),
-        text(event["path"]),
-        text(event["outcome"]),
-        maybe(event.get("code"), text),
-        whole(event.get("files", 0)),
-        whole(event.get("size", 0)),
-        maybe(event.get("sha256"), text),
-        maybe(event.get("kept"), text),
-        tuple(_copied(entry) for entry in event.get("entries") or []),
-        number(event["mono"]),
-        maybe(event.get("at"), text),
-        {code: whole(count) for code, count in section(event.get("refused", {})).items()},
-    )
-
-
-def _copied(entry: dict[str, Any]) -> CopiedFile:
-    modified = maybe(section(entry).get("modified"), whole)
-    return CopiedFile(text(entry["path"]), whole(entry["size"]), text(entry["sha256"]), modified)
-
-
-def _counters(event: dict[str, Any]) -> Counters:
-    tmpfs = section(event.get("tmpfs") or {})
-    return Counters(
-        _role(event),
-        maybe(event.get("oom_kill"), whole) or 0,
-        maybe(event.get("pids_max"), whole) or 0,
-        any(_is_full(use) for use in tmpfs.values()),
-        flag(event.get("available", False)),
-    )
-
-
-def _is_full(use: dict[str, Any]) -> bool:
+def _is_full(space: Space) -> bool:
     """Full means that less than one page or a hundredth is left: ENOSPC itself leaves no counter."""
-    size, used = whole(section(use)["size"]), whole(use["used"])
-    return size > 0 and size - used <= max(4096, size // 100)
-
-
-def _state(event: dict[str, Any]) -> EngineState:
-    return EngineState(_role(event), maybe(event.get("exit_code"), whole), flag(event.get("oom_killed", False)))
-
-
-def _failure(event: dict[str, Any]) -> Failure:
-    return Failure(
-        _role(event), text(event["where"]), text(event.get("code") or "unknown"), maybe(event.get("at"), text)
-    )
+    if space.size is None or space.used is None:
+        return False
+    return space.size > 0 and space.size - space.used <= max(4096, space.size // 100)

@@ -1,6 +1,7 @@
 """All checks and proofs of one trial: journal, provider's record, stored files and spec against each other."""
 
 from dataclasses import asdict
+from itertools import islice
 
 from evidence.harbor.job import HarborFacts
 from evidence.reading.clocks import moment
@@ -9,7 +10,8 @@ from evidence.reading.proofs import Proof, equal
 from evidence.trial.agent_output import outputs
 from evidence.trial.configured_checks import configuration_checks
 from evidence.trial.container_checks import container_checks
-from evidence.trial.files import RunContext, TrialFiles, text
+from evidence.trial.course import Course, deviations, missing
+from evidence.trial.files import RunContext, TrialFiles, ended_by_itself, text
 from evidence.trial.kept_checks import (
     REWARDS,
     kept_checks,
@@ -17,9 +19,10 @@ from evidence.trial.kept_checks import (
     verifier_input_check,
     whole_input_proof,
 )
-from evidence.trial.reviewed_files import reviewed_checks, sent, sent_proof
+from evidence.trial.reviewed_files import course_of, reviewed_checks, sent, sent_proof
 from runs.ownership.document import JournalDocument
 
+_COURSE = "integrity.record_course"
 # Tar headers hold whole seconds, so a file may seem up to this much older than it is.
 MTIME_SLACK_S = 2.0
 
@@ -41,6 +44,7 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         _steps_check(context, trial),
         *kept_checks(context.folder, files.base, files.observed),
         verifier_input_check(files.observed),
+        _course_check(files, course_of(context.manifest, files.task)),
         _reward_age_check(files.observed),
     ]
 
@@ -49,19 +53,20 @@ def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Pr
     """The parts of the proof of execution that row 9 asks for, beside the agent's end and a completion."""
     missing = "invalid_evaluation.proof_missing"
     observed = files.observed
-    images = {opened.role for opened in observed.opened if opened.image_id is not None}
+    opened = {opened.role for opened in observed.opened}
     identified = bool(_journaled_uuids(context.journal, trial)) and files.harbor.trial_uuid is not None
     return (
         Proof("proof.trial_uuid", missing, identified, "no journaled id or no result id"),
-        Proof("proof.agent_image", missing, AGENT in images, "no agent container seen"),
+        Proof("proof.agent_image", missing, AGENT in opened, "no agent container seen"),
         _version_check(observed, context.spec.harness.agent_version),
-        Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in images),
+        Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in opened),
         Proof("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
         _order_proof(observed),
         Proof("proof.outputs", missing, bool(outputs(observed)), "no output was copied out of the agent's container"),
         whole_input_proof(observed),
         sent_proof(context.manifest, files.task, observed),
         recorded_proof(context.folder, files.base, observed),
+        _complete_proof(files, course_of(context.manifest, files.task)),
     )
 
 
@@ -101,7 +106,7 @@ def _tests_were_sent(observed: Observed) -> bool:
 def _version_check(observed: Observed, expected: str) -> Proof:
     """The version was read before the agent's command began (agent_info only echoes the config)."""
     command = observed.exec_of(AGENT, "agent")
-    began = (command.started_mono or command.mono - command.duration_s) if command else None
+    began = command.started_mono if command else None
     before = [item for item in observed.versions if began is None or item.mono <= began]
     return equal(
         "proof.agent_version",
@@ -113,7 +118,7 @@ def _version_check(observed: Observed, expected: str) -> Proof:
 
 def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocument | None, trial: int) -> list[Proof]:
     """All ids of the trial that were recorded anywhere are one id."""
-    seen = {opened.trial_uuid for opened in observed.opened if opened.trial_uuid is not None}
+    seen = {opened.trial_uuid for opened in observed.opened}
     known = seen | _journaled_uuids(journal, trial)
     checks = [Proof("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
     if harbor.trial_uuid is not None and known:
@@ -129,16 +134,21 @@ def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
 
 
 def _order_proof(observed: Observed) -> Proof:
-    """The record's own clock never goes back, and what was graded was finished before the grading began."""
-    agent, verifier = observed.exec_of(AGENT, "agent"), observed.exec_of(VERIFIER, "verifier")
-    began = None if verifier is None else verifier.started_mono
-    early = agent is not None and began is not None and began < agent.mono
-    return Proof(
-        "observed.order",
-        "integrity.times_inverted",
-        not observed.clock_went_back and not early,
-        "the verifier began before the agent ended" if early else "the record's clock goes back",
-    )
+    """The record's own clock never goes back."""
+    went_back = observed.clock_went_back
+    return Proof("observed.order", "integrity.times_inverted", not went_back, "the record's clock goes back")
+
+
+def _course_check(files: TrialFiles, course: Course) -> Proof:
+    """What was done stands in its order, each step as often as it may, and nothing else."""
+    found = list(islice(deviations(files.observed, course), 5))
+    return Proof("observed.course", _COURSE, not found, "; ".join(found))
+
+
+def _complete_proof(files: TrialFiles, course: Course) -> Proof:
+    """Nothing of what a graded trial goes through is missing."""
+    found = list(islice(missing(files.observed, course, ended=ended_by_itself(files)), 5))
+    return Proof("observed.complete", _COURSE, not found, "; ".join(found))
 
 
 def _reward_age_check(observed: Observed) -> Proof:
@@ -157,5 +167,5 @@ def _reward_age_check(observed: Observed) -> Proof:
         for entry in item.entries
         if entry.path in REWARDS
     ]
-    old = limit is not None and any(time is not None and time < limit for time in times)
+    old = limit is not None and any(isinstance(time, int) and time < limit for time in times)
     return Proof("reward.age", "integrity.reward_before_verifier", not old, "older than the verifier's container")

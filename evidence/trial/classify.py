@@ -137,7 +137,7 @@ def _unproved(facts: TrialFacts) -> Finding | None:
         return Finding("invalid_evaluation.no_completion")
     for proof in facts.proofs:
         if not proof.ok:
-            return Finding(proof.code, detail=f"{proof.name}: {proof.detail}")
+            return _of_check(proof)
     return None
 
 
@@ -188,8 +188,13 @@ ROWS: tuple[tuple[int, Row], ...] = (
 def _first_failed(checks: Iterable[Proof], klass: FailureClass) -> Finding | None:
     for check in checks:
         if not check.ok and CODES[check.code].klass is klass:
-            return Finding(check.code, detail=f"{check.name}: {check.detail}")
+            return _of_check(check)
     return None
+
+
+def _of_check(check: Proof) -> Finding:
+    """The one code whose sentence names the place gets it from its check, in words of our own (`trial.course`)."""
+    return Finding(check.code, (("why", check.detail),), f"{check.name}: {check.detail}")
 
 
 def _classification(row: int, finding: Finding, facts: TrialFacts) -> Classification:

@@ -4,6 +4,8 @@ opened, and by the journal.
 
 from typing import Any
 
+import msgspec
+
 from evidence.reading.observed import AGENT, VERIFIER, Observed, Opened
 from evidence.reading.proofs import Proof, at, equal
 from runs.documents.run_spec import RunSpec
@@ -12,9 +14,12 @@ from runs.ownership.document import Intent, JournalDocument, Role
 
 # How Harbor ends the names of its two environments (harness-facts).
 SESSION_ENDS = {AGENT: "__env", VERIFIER: "__verifier__trial"}
+# Of networks, which have a proof of their own; and where there is no swap to limit, which the preflight tries.
+HARMLESS_WARNINGS = ("IPv4 forwarding is disabled", "Memory limited without swap")
 CPU_SLACK = 1e-6  # the engine counts CPUs in whole billionths
 _NETWORK = "integrity.network_mismatch"
 _IDENTITY = "integrity.trial_identity"
+_LIMITS = "invalid_evaluation.other_limits"
 
 
 def container_checks(
@@ -70,7 +75,8 @@ def _opened(
         Proof(f"{role}.container", _IDENTITY, known, "not the journaled container"),
         Proof(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
         Proof(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
-        _limits_check(role, spec.limits.of(role).model_dump(), opened.limits),
+        _limits_check(role, spec.limits.of(role).model_dump(), msgspec.structs.asdict(opened.limits)),
+        _warnings_check(role, opened.warnings),
     ]
 
 
@@ -79,13 +85,17 @@ def _is_session(opened: Opened, folder: str | None) -> bool:
     return session == f"{folder}{end}" if folder is not None else session.endswith(end)
 
 
-def _limits_check(role: str, expected: dict[str, Any], found: dict[str, Any] | None) -> Proof:
+def _limits_check(role: str, expected: dict[str, Any], found: dict[str, Any]) -> Proof:
     differing = [
-        name
-        for name in sorted({*expected, *(found or {})})
-        if not _same_limit(name, expected.get(name), (found or {}).get(name))
+        name for name in sorted({*expected, *found}) if not _same_limit(name, expected.get(name), found.get(name))
     ]
-    return Proof(f"{role}.limits", "invalid_evaluation.other_limits", not differing, ", ".join(differing)[:200])
+    return Proof(f"{role}.limits", _LIMITS, not differing, ", ".join(differing)[:200])
+
+
+def _warnings_check(role: str, warnings: list[str]) -> Proof:
+    """The engine did what it was asked: `limits` show what it was told, and a warning says what is not in force."""
+    serious = [warning for warning in warnings if not any(words in warning for words in HARMLESS_WARNINGS)]
+    return Proof(f"{role}.warnings", _LIMITS, not serious, "; ".join(serious)[:200])
 
 
 def _same_limit(name: str, expected: object, found: object) -> bool:

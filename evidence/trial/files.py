@@ -78,7 +78,7 @@ def read_trial_files(context: RunContext, base: str, task: SpecTask) -> TrialFil
         observed=observed,
         harbor=read_harbor(context.folder, f"{base}/job", context.spec, task),
         broken=tuple(problem for problem in (supervision_problem, observed_problem) if problem),
-        present=bool(supervision or observed.events or context.folder.names(f"{base}/job", limit=1)),
+        present=bool(supervision or observed.sequence or context.folder.names(f"{base}/job", limit=1)),
     )
 
 

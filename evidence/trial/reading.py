@@ -165,8 +165,8 @@ def _resources(observed: Observed) -> Resources:
     killed = any(state.oom_killed for state in observed.states if state.role == AGENT)
     return Resources(
         available=any(item.available for item in counters),
-        oom_kills=max((item.oom_kill for item in counters), default=0),
-        pids_limit_hits=max((item.pids_max for item in counters), default=0),
+        oom_kills=max((item.oom_kill or 0 for item in counters), default=0),
+        pids_limit_hits=max((item.pids_max or 0 for item in counters), default=0),
         tmpfs_full=any(item.tmpfs_full for item in counters),
         engine_oom_killed=killed,
     )
@@ -208,7 +208,7 @@ def _notes(context: RunContext, files: TrialFiles) -> tuple[str, ...]:
         notes.append("agent_logs_refused")
     elif files.present and not any(item.outcome == "ok" for item in logs):
         notes.append("agent_logs_missing")
-    if files.observed.events and not files.observed.closed:
+    if files.observed.sequence and not files.observed.closed:
         notes.append("provider_record_open")
     if _command_limit_hit(context, files):
         notes.append("command_limit_hit")

@@ -12,6 +12,8 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.observed import AGENT, VERIFIER, CopiedFile, Observed, Transfer
 from evidence.reading.proofs import Proof, equal, mapping, sequence
+from evidence.trial.agent_output import UNDECLARED
+from evidence.trial.course import Course, environment_course
 from runs.documents.run_spec import RunSpec, SpecTask
 
 MANIFEST_PATH = "manifest.json"
@@ -49,6 +51,12 @@ def sent_proof(manifest: dict[str, Any], task: SpecTask, observed: Observed) -> 
     needed = bool(_files(_entry(manifest, task), "environment/"))
     given = bool(sent(observed, AGENT, "environment"))
     return Proof("proof.task_files", "invalid_evaluation.proof_missing", given or not needed, "no task files were sent")
+
+
+def course_of(manifest: dict[str, Any], task: SpecTask) -> Course:
+    """The course of the task's trial: its outputs are those of the reviewed manifest, and what Harbor always offers."""
+    declared = [str(path).rstrip("/") for path in sequence(_entry(manifest, task).get("artifacts"))]
+    return environment_course(tuple(dict.fromkeys((*declared, UNDECLARED))))
 
 
 def _parsed(data: bytes) -> tuple[dict[str, Any], str]:

@@ -279,7 +279,7 @@ class Session:
         if not future.cancelled() and (error := future.exception()) is not None:
             self._failed("exec", error)
         else:
-            self._hushed = True
+            self._hushed = not future.cancelled() and future.result() == 0
 
     # -- the record -------------------------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ _ROWS_OF_CLASS = {
 }
 _ROWS_OF_CODE = {
     "failed.output_refused": (10,),
+    "integrity.record_course": (1, 9),
     "integrity.times_inverted": (1, 9),
     "integrity.artifact_hash": (1, 9),
     "integrity.verifier_input": (1, 9),
@@ -205,10 +206,17 @@ _INTEGRITY = _errors(
             "Verifier input mismatch",
             "The verifier received a file that is not what was copied out of the agent's container.",
         ),
-        "times_inverted": ("Timestamps out of order", "A recorded end lies before its beginning."),
+        "times_inverted": (
+            "Timestamps out of order",
+            "Recorded times contradict each other, such as an end before its beginning.",
+        ),
         "observed_broken": (
             "Provider's record broken",
-            "The provider's record of what it saw has a gap, a repetition or an unreadable line.",
+            "The provider's record of what it saw has a gap, a repetition, or a line that is not as it writes them.",
+        ),
+        "record_course": (
+            "Record out of course",
+            "The provider's record is not the course of such a trial: {why}.",
         ),
         "record_unreadable": ("Record unreadable", "A record that our own side wrote about this trial cannot be read."),
         "ledger_broken": (

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from runs.wire.copies import Entry, combined_sha256
+
 RUN_ID = "0123456789abcdef0123456789abcdef"
 OWNER = "f" * 32
 AGENT_IMAGE = "sha256:" + "a" * 64
@@ -126,7 +128,7 @@ class TrialCase:
         for event in self.matching("transfer", direction="download"):
             kept = event["kept"]
             if kept:
-                event["entries"] = [
+                entries = [
                     {
                         "path": path.removeprefix(f"{kept.removeprefix('kept/')}/"),
                         "size": len(data),
@@ -136,7 +138,7 @@ class TrialCase:
                     for path, data in sorted(self.kept.items())
                     if path.startswith(kept.removeprefix("kept/") + "/")
                 ]
-                event["files"] = len(event["entries"])
+                list_files(event, entries)
 
     def end_after_agent(self) -> None:
         """Removes everything that came after the agent's command."""
@@ -354,7 +356,7 @@ def passing_run(tasks: int = 3) -> RunCase:
     )
 
 
-LIMITS = {"cpus": 1, "memory_bytes": 2**30, "pids": 256, "nofile": 1024, "tmpfs": {"/tmp": 2**26}}
+LIMITS = {"cpus": 1.0, "memory_bytes": 2**30, "pids": 256, "nofile": 1024, "tmpfs": {"/tmp": 2**26}}
 
 
 def _manifest(tasks: int) -> dict[str, Any]:
@@ -362,7 +364,13 @@ def _manifest(tasks: int) -> dict[str, Any]:
     return {
         "schema": "benchsite.task-bundle/v1",
         "tasks": [
-            {"name": f"task-{n}", "checksum": checksum(n), "files_sha256": FILES_SHA256, "files": task_files()}
+            {
+                "name": f"task-{n}",
+                "checksum": checksum(n),
+                "files_sha256": FILES_SHA256,
+                "files": task_files(),
+                "artifacts": ["/app/output"],
+            }
             for n in range(1, tasks + 1)
         ],
     }
@@ -532,18 +540,18 @@ def _trial(number: int) -> TrialCase:
     trial.events = _events(trial)
     trial.recopy()
     upload = trial.event("transfer", purpose="artifacts_in")
-    upload["entries"] = copy.deepcopy(trial.event("transfer", purpose="artifact")["entries"])
-    upload["files"] = len(upload["entries"])
+    taken = trial.event("transfer", purpose="artifact", path="/app/output")["entries"]
+    list_files(upload, [{name: entry[name] for name in ("path", "size", "sha256")} for entry in taken])
     for purpose in ("tests", "environment"):
-        sent = trial.event("transfer", purpose=purpose)
-        sent["entries"] = task_files(f"{purpose}/")
-        sent["files"] = len(sent["entries"])
+        list_files(trial.event("transfer", purpose=purpose), task_files(f"{purpose}/"))
     return trial
 
 
 def _events(trial: TrialCase) -> list[dict[str, Any]]:
     agent, verifier = {"role": "agent"}, {"role": "verifier"}
+    state = {"event": "state", "status": "exited", "exit_code": 0, "oom_killed": False}
     rows = [
+        (0, {"event": "launched", "role": None, "network_namespace": True, "detail": None}),
         (1, {**opened(trial, "agent", AGENT_IMAGE), **agent}),
         (2, {**transfer("upload", "environment", "/app"), **agent}),
         (3, {**command("setup", 1.0), **agent}),
@@ -551,22 +559,27 @@ def _events(trial: TrialCase) -> list[dict[str, Any]]:
         (14, {**command("agent", 10.0), **agent}),
         (15, {"event": "killed_others", "remaining": 0, **agent}),
         (15, {**transfer("download", "agent_logs", "/logs/agent", "kept/agent"), **agent}),
+        (16, {**transfer("download", "artifact", "/logs/artifacts", "kept/artifacts/logs/artifacts"), **agent}),
         (16, {**transfer("download", "artifact", "/app/output", "kept/artifacts/app/output"), **agent}),
         (16, {**counters(), **agent}),
-        (16, {"event": "state", "status": "running", "exit_code": None, "oom_killed": False, **agent}),
+        (16, {**transfer("upload", "agent_logs", "/logs/agent"), "code": "transfer.not_needed", **agent}),
+        (16, {**state, **agent}),
         (17, {"event": "removed", "outcome": "removed", **agent}),
+        (17, {"event": "closed", **agent}),
         (18, {**opened(trial, "verifier", VERIFIER_IMAGE), **verifier}),
         (19, {**transfer("upload", "tests", "/tests"), **verifier}),
+        (19, {**transfer("upload", "artifacts_in", "/logs/artifacts"), **verifier}),
         (19, {**transfer("upload", "artifacts_in", "/app/output"), **verifier}),
         (21, {**command("verifier", 1.0), **verifier}),
         (22, {**transfer("download", "verifier_logs", "/logs/verifier", "kept/verifier"), **verifier}),
         (22, {**counters(), **verifier}),
+        (22, {**state, **verifier}),
         (23, {"event": "removed", "outcome": "removed", **verifier}),
-        (23, {"event": "closed", "role": None}),
+        (23, {"event": "closed", **verifier}),
     ]
     events = []
     for seconds, event in rows:
-        stamp = {"at": at(trial.offset + seconds), "mono": 1000 + trial.offset + seconds}
+        stamp = {"at": at(trial.offset + seconds), "mono": 1000.0 + trial.offset + seconds}
         if event["event"] == "exec":
             event["started_mono"] = stamp["mono"] - event["duration_s"]
         events.append({**event, **stamp})
@@ -583,6 +596,7 @@ def opened(trial: TrialCase, role: str, image: str) -> dict[str, Any]:
         "image_id": image,
         "limits": copy.deepcopy(LIMITS),
         "network": NETWORK if role == "agent" else None,
+        "warnings": [],
     }
 
 
@@ -593,6 +607,8 @@ def command(purpose: str, duration: float, exit_code: int | None = 0) -> dict[st
         "exit_code": exit_code,
         "duration_s": duration,
         "timed_out": False,
+        "cancelled": False,
+        "orphaned": False,
         "output_bytes": 10,
         "output_truncated": False,
     }
@@ -611,7 +627,15 @@ def transfer(direction: str, purpose: str, path: str, kept: str | None = None) -
         "sha256": None,
         "kept": kept,
         "entries": [],
+        **({"refusals": [], "refused": {}} if direction == "download" else {}),
     }
+
+
+def list_files(event: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    """Gives a transfer these files, with their count, size and hash as the provider writes them."""
+    listed = [Entry(entry["path"], entry["size"], entry["sha256"]) for entry in entries]
+    event["entries"] = entries[:200]
+    event.update(files=len(entries), size=sum(entry.size for entry in listed), sha256=combined_sha256(listed))
 
 
 def counters(**changes: Any) -> dict[str, Any]:

@@ -19,7 +19,17 @@ from runs.models import Run, Trial
 from runs.outcomes.buckets import Bucket
 from runs.outcomes.codes import BADGES
 from runs.web.presenting.trial_page import trial_page
-from tests.evidence.folders import AGENT_IMAGE, VERIFIER_IMAGE, RunCase, at, load_run, passing_run
+from tests.evidence.folders import (
+    AGENT_IMAGE,
+    VERIFIER_IMAGE,
+    RunCase,
+    at,
+    canonical,
+    list_files,
+    load_run,
+    passing_run,
+    sha256,
+)
 from tests.pages.factories import make_run, site
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
@@ -39,7 +49,8 @@ def output(run: RunCase, path: str = OUTPUT) -> dict[str, object]:
     found = list(run.trial.matching("transfer", purpose="artifact", path=path))
     if not found:
         own = run.trial.event("transfer", purpose="artifact", path=OUTPUT)
-        absent = {**own, "path": path, "outcome": "source_absent", "entries": [], "files": 0, "kept": None}
+        absent = {**own, "path": path, "outcome": "source_absent", "kept": None}
+        list_files(absent, [])
         run.trial.events.insert(run.trial.events.index(own), {**absent, "at": own["at"], "mono": own["mono"]})
         return output(run, path)
     return found[-1]
@@ -55,10 +66,20 @@ def refuse(run: RunCase, code: str | None, path: str = OUTPUT, outcome: str = "r
         run.trial.drop("transfer", purpose="artifacts_in", path=path)
 
 
+def pass_over(run: RunCase, counts: dict[str, int]) -> None:
+    """What else stood among the files of the output was listed and counted."""
+    output(run).update(
+        outcome="partial",
+        code="transfer.link",
+        refusals=[{"path": code, "code": code} for code in counts],
+        refused=counts,
+    )
+
+
 @MAKE
 def test_plain_files_beside_links_are_graded_and_what_was_passed_over_is_counted(make: Make, tmp_path: Path) -> None:
     run = make()
-    output(run).update(outcome="partial", code="transfer.link", refused={"transfer.link": 2, "transfer.name": 1})
+    pass_over(run, {"transfer.link": 2, "transfer.name": 1})
     facts, result = judged(run, tmp_path)
     assert (result.code, result.reward, "output_passed_over" in result.badges) == ("passed.reward_1", 1, True)
     assert trial_document(facts, result)["output"] == {
@@ -73,12 +94,12 @@ def test_what_the_verifier_was_given_is_held_against_a_partial_output_too(
     make: Make, change: str, tmp_path: Path
 ) -> None:
     run = make()
-    output(run).update(outcome="partial", code="transfer.link", refused={"transfer.link": 1})
+    pass_over(run, {"transfer.link": 1})
     given = run.trial.event("transfer", purpose="artifacts_in", path=OUTPUT)
     if change == "given less":
         run.trial.drop("transfer", purpose="artifacts_in", path=OUTPUT)
     else:
-        given["entries"][0] |= {"sha256": "0" * 64}
+        list_files(given, [{**given["entries"][0], "sha256": "0" * 64}, *given["entries"][1:]])
     assert judged(run, tmp_path)[1].code == "integrity.verifier_input"
 
 
@@ -104,11 +125,11 @@ def test_an_output_that_only_the_agent_can_have_spoiled_is_its_failure(make: Mak
         ("refused", "transfer.checksum", "worker_runtime.transfer_refused"),
         ("refused", "transfer.too_large", "worker_runtime.transfer_refused"),
         ("refused", "output.of_another_version", "worker_runtime.transfer_refused"),
-        ("refused", None, "worker_runtime.transfer_refused"),
+        ("refused", None, "integrity.observed_broken"),
         ("failed", "output.too_large", "worker_runtime.transfer_failed"),
         ("failed", "transfer.timeout", "worker_runtime.transfer_failed"),
         ("failed", "transfer.tar", "worker_runtime.transfer_failed"),
-        ("some other word", "output.too_large", "worker_runtime.transfer_failed"),
+        ("some other word", "output.too_large", "integrity.observed_broken"),
     ],
 )
 def test_whatever_else_went_wrong_with_an_output_is_never_charged_to_the_agent(
@@ -165,6 +186,8 @@ def test_a_refused_folder_that_is_no_output_of_the_task_decides_nothing(make: Ma
 @MAKE
 def test_an_output_of_links_alone_beside_another_that_was_graded_decides_nothing(make: Make, tmp_path: Path) -> None:
     run = make()
+    run.manifest["tasks"][0]["artifacts"].append("/app/extra")
+    run.spec["bundle"]["manifest_sha256"] = sha256(canonical(run.manifest))
     refuse(run, "output.nothing_plain", "/app/extra")
     assert judged(run, tmp_path)[1].code == "passed.reward_1"
 
@@ -173,7 +196,7 @@ def test_an_output_of_links_alone_beside_another_that_was_graded_decides_nothing
 def test_an_upload_is_never_partial(make: Make, tmp_path: Path) -> None:
     run = make()
     run.trial.event("transfer", purpose="environment")["outcome"] = "partial"
-    assert judged(run, tmp_path)[1].code == "worker_runtime.transfer_failed"
+    assert judged(run, tmp_path)[1].code == "integrity.observed_broken"
 
 
 @MAKE
@@ -211,7 +234,7 @@ def test_the_row_of_such_a_trial_can_be_stored(code: str, tmp_path: Path) -> Non
 
 def test_the_page_counts_what_was_passed_over_by_its_kind(tmp_path: Path) -> None:
     run = passing_run(1)
-    output(run).update(outcome="partial", code="transfer.link", refused={"transfer.link": 1200, "transfer.name": 1})
+    pass_over(run, {"transfer.link": 1200, "transfer.name": 1})
     facts, result = judged(run, tmp_path)
     text = json.dumps(trial_document(facts, result))
     trial = Trial(ordinal=1, bucket="passed", badges=list(result.badges), result=text)

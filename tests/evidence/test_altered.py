@@ -11,12 +11,13 @@ import pytest
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from runs.outcomes.buckets import Bucket
-from tests.evidence.folders import RunCase, canonical, load_run, passing_run, sha256
+from tests.evidence.folders import RunCase, canonical, list_files, load_run, passing_run, sha256
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 CONTROLS, LIMITS = "invalid_evaluation.other_controls", "invalid_evaluation.other_limits"
 TOLD, DIFFERS = "invalid_evaluation.told_differently", "harness.config_differs"
 IDENTITY, REVIEWED = "integrity.trial_identity", "integrity.reviewed_files"
+BROKEN, COURSE = "integrity.observed_broken", "integrity.record_course"
 IMAGE, NETWORK = "integrity.image_mismatch", "integrity.network_mismatch"
 UNPROVED = "invalid_evaluation.proof_missing"
 CHECKSUM, FOREIGN = "integrity.task_checksum", "integrity.foreign_trial"
@@ -80,22 +81,19 @@ def sent(purpose: str, change: Callable[[dict[str, Any]], object]) -> Change:
 
 
 def one_entry(**changes: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda transfer: transfer["entries"][0].update(changes)
+    return lambda transfer: list_files(transfer, [{**transfer["entries"][0], **changes}, *transfer["entries"][1:]])
 
 
 def one_less(transfer: dict[str, Any]) -> None:
-    transfer["entries"].pop()
-    transfer["files"] -= 1
+    list_files(transfer, transfer["entries"][:-1])
 
 
 def one_more(transfer: dict[str, Any]) -> None:
-    transfer["entries"].append({"path": "conftest.py", "size": 1, "sha256": "0" * 64})
-    transfer["files"] += 1
+    list_files(transfer, [*transfer["entries"], {"path": "conftest.py", "size": 1, "sha256": "0" * 64}])
 
 
 def again(transfer: dict[str, Any]) -> None:
-    transfer["entries"].append(dict(transfer["entries"][0]))
-    transfer["files"] += 1
+    list_files(transfer, [*transfer["entries"], transfer["entries"][0]])
 
 
 def journaled(role: str, **changes: Any) -> Change:
@@ -170,10 +168,13 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "agent without a bound of processes": (limit("agent", "pids", -1), LIMITS),
     "agent with more CPUs": (limit("agent", "cpus", 1.5), LIMITS),
     "agent with a bit more CPU": (limit("agent", "cpus", 1.00001), LIMITS),
-    "agent with CPUs as a text": (limit("agent", "cpus", "1"), LIMITS),
+    "agent with CPUs as a text": (limit("agent", "cpus", "1"), BROKEN),
+    "agent with limits that the engine did not apply": (
+        opened("agent", warnings=["Your kernel does not support memory limit capabilities. Limitation discarded."]),
+        LIMITS,
+    ),
     "agent with a larger folder": (limit("agent", "tmpfs", {"/tmp": 2**40}), LIMITS),
-    "agent with a limit that nobody confirmed": (limit("agent", "swap", 1), LIMITS),
-    "agent without recorded limits": (opened("agent", limits=None), LIMITS),
+    "agent with a limit that nobody confirmed": (limit("agent", "swap", 1), BROKEN),
     "verifier with more files": (limit("verifier", "nofile", 2**20), LIMITS),
     "agent in another network": (opened("agent", network="host"), NETWORK),
     "agent without a network": (opened("agent", network=None), NETWORK),
@@ -183,14 +184,14 @@ ALTERED: dict[str, tuple[Change, str]] = {
         NETWORK,
     ),
     "another agent container": (opened("agent", container_id="7" * 64), IDENTITY),
-    "another verifier container": (opened("verifier", container_id=None), IDENTITY),
+    "another verifier container": (opened("verifier", container_id="7" * 64), IDENTITY),
     "the agent's container as verifier": (
         lambda run: opened("verifier", container_id=run.trial.event("opened", role="agent")["container_id"])(run),
         IDENTITY,
     ),
     "the verifier's session as agent": (opened("agent", session_id="task__AbCdEfG__verifier__trial"), IDENTITY),
     "a session of another trial": (opened("agent", session_id="task__OtHeR00__env"), IDENTITY),
-    "no session": (opened("verifier", session_id=None), IDENTITY),
+    "no session": (opened("verifier", session_id=""), IDENTITY),
     "an agent container more": (twice("agent"), "integrity.duplicate_trial"),
     "a verifier container more": (twice("verifier"), "integrity.duplicate_trial"),
     "another journaled agent image": (journaled("agent", image_id="sha256:" + "0" * 64), IMAGE),
@@ -215,8 +216,7 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "another size": (sent("tests", one_entry(size=10**6)), REVIEWED),
     "a grading file less": (sent("tests", one_less), REVIEWED),
     "a grading file more": (sent("tests", one_more), REVIEWED),
-    "a grading file twice": (sent("tests", again), REVIEWED),
-    "grading files that nobody counted": (sent("tests", lambda transfer: transfer.update(files=99)), REVIEWED),
+    "a grading file twice": (sent("tests", again), BROKEN),
     "grading files in another place": (sent("tests", lambda transfer: transfer.update(path="/tmp")), REVIEWED),
     "another input for the agent": (sent("environment", one_entry(sha256="0" * 64)), REVIEWED),
     "the solution for the agent": (sent("environment", one_more), REVIEWED),
@@ -224,7 +224,7 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "no input for the agent": (lambda run: run.trial.drop("transfer", purpose="environment"), UNPROVED),
     "input for the agent that did not arrive": (
         sent("environment", lambda transfer: transfer.update(direction="download")),
-        UNPROVED,
+        BROKEN,
     ),
     # What Harbor made of it
     "other files than Harbor hashed": (put("lock", "task", "digest", value="sha256:" + "0" * 64), CHECKSUM),

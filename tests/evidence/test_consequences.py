@@ -7,6 +7,7 @@ import pytest
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from tests.evidence.folders import RunCase, at, passing_run
+from tests.evidence.folders import transfer as transferred
 
 TRIAL, RUN = "incomplete.trial_deadline", "incomplete.run_deadline"
 CAUSE = "worker_runtime.stop_failed"
@@ -18,7 +19,7 @@ def stopped(phase: str, failed_at: float, *, transfer: bool = False) -> RunCase:
     run.spec["limits"] |= {"trial_s": 600, "run_s": 500}
     trial = run.trials[1]
     trial.end_after_agent()
-    trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
+    trial.event("exec", purpose="agent").update(exit_code=None, cancelled=True)
     trial.result = None
     assert trial.supervision is not None
     trial.supervision.update(deadline=phase, exit_code=None, signal=15, ended_at=at(720))
@@ -26,8 +27,9 @@ def stopped(phase: str, failed_at: float, *, transfer: bool = False) -> RunCase:
     run.run.update(deadline=phase if phase == "run" else None, ended_at=at(730))
     when = {"at": at(failed_at), "mono": trial.mono + failed_at - 100}
     if transfer:
-        moved = {"event": "transfer", "direction": "download", "purpose": "artifact", "path": "/app", "role": "agent"}
-        trial.events.append({**moved, "outcome": "failed", "code": "x", **when})
+        moved = {**transferred("download", "agent_logs", "/logs/agent"), "outcome": "failed", "code": "x"}
+        for event in ({"event": "killed_others", "remaining": 0}, moved):
+            trial.events.append({**event, "role": "agent", **when})
     else:
         failed = {"event": "failure", "where": "stop", "code": "engine.stop", "detail": "", "role": "agent"}
         trial.events.append({**failed, **when})

@@ -16,7 +16,7 @@ from benchsite.lib.foreign_files import is_foreign
 from evidence.reading.tree import tree_files, tree_sha256
 from evidence.suite.run_facts import ignored_files, read_run
 from evidence.trial.classify import classify_trial
-from tests.evidence.folders import RunCase, passing_run, sha256
+from tests.evidence.folders import RunCase, passing_run
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 PUT_THERE = [
@@ -103,10 +103,6 @@ def with_own(names: list[str], *, many: bool = False) -> RunCase:
     if many:
         case.trial.kept.update({f"agent/many/{number:03}.txt": b"x" for number in range(300)})
     case.trial.recopy()
-    transfer = case.trial.event("transfer", purpose="agent_logs")
-    lines = (f"{entry['sha256']} {entry['size']} {entry['path']}\n" for entry in transfer["entries"])
-    transfer["sha256"] = sha256("".join(lines).encode())
-    transfer["entries"] = transfer["entries"][:200]
     return case
 
 

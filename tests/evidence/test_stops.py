@@ -7,7 +7,21 @@ from evidence.trial.deadlines import LIMIT_SLACK_S, moment_after, stopped_at_lim
 
 
 def command(exit_code: int | None, duration_s: float, *, timed_out: bool = False) -> Exec:
-    return Exec("agent", "agent", exit_code, timed_out, duration_s, 100.0, None, None)
+    return Exec(
+        seq=1,
+        at="2026-01-01T00:00:00.000000Z",
+        mono=1000.0,
+        role="agent",
+        purpose="agent",
+        exit_code=exit_code,
+        duration_s=duration_s,
+        started_mono=100.0,
+        timed_out=timed_out,
+        cancelled=False,
+        orphaned=False,
+        output_bytes=0,
+        output_truncated=False,
+    )
 
 
 @pytest.mark.parametrize(

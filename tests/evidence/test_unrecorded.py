@@ -9,7 +9,7 @@ import pytest
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from runs.outcomes.buckets import Bucket
-from tests.evidence.folders import RunCase, load_run, passing_run, sha256
+from tests.evidence.folders import RunCase, list_files, load_run, passing_run, sha256
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 type Change = Callable[[RunCase], object]
@@ -17,7 +17,9 @@ type Change = Callable[[RunCase], object]
 
 def _unfetched_reward(run: RunCase) -> None:
     """The provider says that the verifier left nothing, and a reward lies in its place all the same."""
-    run.trial.event("transfer", purpose="verifier_logs").update(outcome="source_absent", entries=[], files=0, kept=None)
+    found = run.trial.event("transfer", purpose="verifier_logs")
+    found.update(outcome="source_absent", kept=None)
+    list_files(found, [])
 
 
 def _graded_first(run: RunCase) -> None:
@@ -44,7 +46,7 @@ FORGED: dict[str, tuple[Change, str]] = {
         lambda run: run.trial.drop("transfer", purpose="tests"),
         "invalid_evaluation.proof_missing",
     ),
-    "graded before the agent ended": (_graded_first, "integrity.times_inverted"),
+    "graded before the agent ended": (_graded_first, "integrity.record_course"),
     "a record whose clock goes back": (
         lambda run: run.trial.events[-1].update(mono=1.0),
         "integrity.times_inverted",
@@ -94,10 +96,7 @@ def test_files_beyond_those_that_a_record_names_are_held_by_its_one_hash(changed
     case = passing_run(1)
     case.trial.kept.update({f"agent/many/{number:03}.txt": b"x" for number in range(300)})
     case.trial.recopy()
-    transfer = case.trial.event("transfer", purpose="agent_logs")
-    lines = (f"{entry['sha256']} {entry['size']} {entry['path']}\n" for entry in transfer["entries"])
-    transfer["sha256"] = sha256("".join(lines).encode())
-    transfer["entries"] = transfer["entries"][:200]
+    assert len(case.trial.event("transfer", purpose="agent_logs", direction="download")["entries"]) == 200
     run = case.write(tmp_path / "run")
     if changed:
         (run / "trials/1/kept/agent/many/299.txt").write_bytes(b"y")

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.evidence.folders import AGENT_VERSION, RunCase, at, counters, exception, failed_request
+from tests.evidence.folders import (
+    AGENT_VERSION,
+    RunCase,
+    at,
+    counters,
+    exception,
+    failed_request,
+    list_files,
+    transfer,
+)
 
 type Change = Callable[[RunCase], None]
 
@@ -207,7 +216,8 @@ def second_result(run: RunCase) -> None:
 
 
 def verifier_input(run: RunCase) -> None:
-    run.trial.event("transfer", purpose="artifacts_in")["entries"][0]["sha256"] = "0" * 64
+    given = run.trial.event("transfer", purpose="artifacts_in", path="/app/output")
+    list_files(given, [{**given["entries"][0], "sha256": "0" * 64}, *given["entries"][1:]])
 
 
 def journal(role: str, **changes: Any) -> Change:
@@ -342,6 +352,34 @@ INTEGRITY = [
             ("counters", {"role": "agent"}, "tmpfs", [5]),
             ("state", {"role": "agent"}, "oom_killed", "no"),
             ("agent_version", {}, "version", 2),
+            ("killed_others", {}, "remaining", None),
+            ("removed", {"role": "agent"}, "outcome", "gone"),
+            ("exec", {"purpose": "agent"}, "at", None),
+            ("exec", {"purpose": "agent"}, "at", "0001-01-01T00:00:00.000000Z"),
+            ("exec", {"purpose": "agent"}, "at", "9999-01-01T00:00:00.000000Z"),
+            ("exec", {"purpose": "agent"}, "at", "2026-13-01T00:00:00.000000Z"),
+            ("exec", {"purpose": "agent"}, "at", "2026-06-17T04:00:14Z"),
+            ("exec", {"purpose": "agent"}, "cancelled", True),
+            ("exec", {"purpose": "agent"}, "started_mono", None),
+            ("exec", {"purpose": "agent"}, "mono", 1014),
+            ("opened", {"role": "agent"}, "limits", None),
+            ("opened", {"role": "agent"}, "warnings", None),
+            ("opened", {"role": "verifier"}, "session_id", None),
+            ("opened", {"role": "verifier"}, "container_id", None),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "direction", "upload"),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "refusals", [{"path": "x", "code": "y"}]),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "code", "transfer.link"),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "kept", "kept/verifier"),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "size", 1),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "sha256", "0" * 64),
+            ("transfer", {"purpose": "agent_logs", "direction": "download"}, "outcome", "partial"),
+            ("transfer", {"purpose": "tests"}, "files", 99),
+            ("transfer", {"purpose": "tests"}, "kept", "kept/verifier"),
+            ("transfer", {"purpose": "tests"}, "code", "transfer.not_needed"),
+            ("transfer", {"purpose": "tests"}, "outcome", "source_absent"),
+            ("state", {"role": "agent"}, "event", "stopped"),
+            ("counters", {"role": "agent"}, "oom_kill", 10**400),
+            ("counters", {"role": "agent"}, "note", "x"),
         ]
     ),
 ]
@@ -421,7 +459,7 @@ def cancel(seconds: float) -> Change:
 
 def cancelled_in_agent(run: RunCase) -> None:
     run.trial.end_after_agent()
-    run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
+    run.trial.event("exec", purpose="agent").update(exit_code=None, cancelled=True)
     run.run["cancel_requested_at"] = at(10)
     assert run.trial.supervision is not None
     run.trial.supervision.update(cancel_requested=True, exit_code=None, signal=15)
@@ -525,13 +563,15 @@ def agent_exit(code: int | None, **changes: Any) -> Change:
 
 def refuse(purpose: str, outcome: str) -> Change:
     def change(run: RunCase) -> None:
-        found = run.trial.event("transfer", purpose=purpose)
+        direction = "upload" if purpose in ("environment", "tests", "artifacts_in") else "download"
+        found = run.trial.event("transfer", purpose=purpose, direction=direction)
         kept = (found["kept"] or "").removeprefix("kept/")
-        found.update(outcome=outcome, code="unsafe_entry", entries=[], files=0)
+        found.update(outcome=outcome, code=None if outcome == "source_absent" else "unsafe_entry")
+        list_files(found, [])
         if kept:
             run.trial.kept = {p: d for p, d in run.trial.kept.items() if not p.startswith(kept + "/")}
         if purpose == "artifact":
-            run.trial.event("transfer", purpose="artifacts_in").update(entries=[], files=0)
+            list_files(run.trial.event("transfer", purpose="artifacts_in", path=found["path"]), [])
 
     return change
 
@@ -696,7 +736,7 @@ def slow_setup(run: RunCase) -> None:
 
 def trial_deadline(run: RunCase) -> None:
     run.trial.end_after_agent()
-    run.trial.event("exec", purpose="agent").update(exit_code=None, aborted=True)
+    run.trial.event("exec", purpose="agent").update(exit_code=None, cancelled=True)
     run.trial.result = None
     assert run.trial.supervision is not None
     run.trial.supervision.update(deadline="trial", exit_code=None, signal=15, ended_at=at(run.trial.offset + 601))
@@ -919,9 +959,13 @@ def failure_at(seconds: float) -> Change:
 
 
 def failed_transfer_at(seconds: float) -> Change:
+    """The agent's logs could not be fetched, so long after the trial's start."""
+
     def change(run: RunCase) -> None:
-        row = {**run.trial.event("transfer", purpose="environment"), "outcome": "failed", "code": "transfer.tar"}
-        run.trial.events.append({**row, "at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds})
+        row = {**transfer("download", "agent_logs", "/logs/agent"), "outcome": "failed", "code": "transfer.tar"}
+        for event in ({"event": "killed_others", "remaining": 0}, row):
+            stamp = {"at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds}
+            run.trial.events.append({**event, "role": "agent", **stamp})
 
     return change
 
@@ -934,7 +978,6 @@ CAUSES = [
     Variant("failure before the trial's limit", STARTED, both(trial_deadline, failure_at(30))),
     Variant("failure after the run's limit", "incomplete.run_deadline", both(run_deadline, failure_at(2000))),
     Variant("failure before the run's limit", STARTED, both(run_deadline, failure_at(700))),
-    Variant("failure of unknown time", STARTED, both(trial_deadline, failure_at(700), event("failure", {}, at=None))),
     Variant("failure after the agent's limit", STARTED, both(timed_out("agent", "X"), failure_at(2000))),
     Variant("failure after a late limit", STARTED, both(late_deadline("trial"), failure_at(700))),
     Variant(

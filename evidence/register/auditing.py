@@ -17,7 +17,7 @@ from evidence.register import store
 from evidence.register.kinds import PUBLIC, kind_of
 from evidence.register.publishing import SUITE_PATH, quarantined
 from evidence.suite.judgement import judge
-from evidence.suite.run_facts import read_run
+from evidence.suite.run_facts import Expected, read_run
 from evidence.trial.reviewed_files import MANIFEST_PATH
 from runs.documents.run_spec import load_spec
 from runs.models import AuditEntry, AuditKind, Run
@@ -164,7 +164,7 @@ def _lay_out_manifest(run: Run, root: Path) -> None:
 def _result_differences(run: Run, root: Path, *, published: bool) -> Iterator[AuditDifference]:
     """The rows against what the stored files amount to. The verdict of a run that was judged, as each published one
     was, follows from them too, but for whether its cleanup was clean then."""
-    facts, hidden = read_run(root, spec_sha256=run.spec_sha256), quarantined(run)
+    facts, hidden = read_run(root, Expected(run.key, run.spec_sha256)), quarantined(run)
     clean, unclean = (judge(facts, cleanup_clean=clean, quarantined=hidden) for clean in (True, False))
     derived = {trial.trial: result for trial, result in zip(facts.trials, clean.trials, strict=True)}
     rows = {trial.ordinal: trial for trial in run.trials.all()}

@@ -10,7 +10,7 @@ from evidence.reading.clocks import Interval
 from evidence.register.ingest import ingest
 from evidence.register.publishing import publish, quarantined
 from evidence.suite.judgement import judge
-from evidence.suite.run_facts import RunFacts, read_run
+from evidence.suite.run_facts import Expected, RunFacts, read_run
 from evidence.trial.classify import Classification
 from evidence.trial.facts import TrialFacts
 from runs.engine.ending.judge import Judged
@@ -31,7 +31,7 @@ class RegisterJudge:
 
     def judge(self, run: Run, folder: Path, *, cleanup: Cleanup, secrets: Iterable[str]) -> Judged:
         """Write each trial's result into its row, and publish the suite's; returns what the run's row is to say."""
-        facts = read_run(folder, spec_sha256=run.spec_sha256)
+        facts = read_run(folder, Expected(run.key, run.spec_sha256))
         judgement = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN, quarantined=quarantined(run))
         for trial, result in zip(facts.trials, judgement.trials, strict=True):
             if facts.spec is not None:

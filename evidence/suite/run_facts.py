@@ -4,6 +4,7 @@ Never follows a link, never raises for what the files hold: every trouble is a c
 missing. Works on any copy of the folder; nothing is written.
 """
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof, equal, mapping
-from evidence.reading.tree import MAX_FILES
+from evidence.reading.tree import MAX_FILES, TreeTooLarge, tree_files, tree_sha256
+from evidence.trial.binding import run_binding_checks
 from evidence.trial.container_checks import run_container_checks
 from evidence.trial.facts import TrialFacts
 from evidence.trial.files import RunContext, text
@@ -58,9 +60,18 @@ class RunFacts:
         return self.interrupted or (bool(self.failure) and self.failure.get("class") not in ENDPOINT_CLASSES)
 
 
-def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
-    """The facts of a run's folder. `spec_sha256` is the confirmed spec's hash when the caller knows it better
-    than the folder does (the database); otherwise the folder's own record of it is compared."""
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the caller knows of the run from elsewhere (the database, the command's options); None where it does not,
+    and then the folder's own records are compared with one another only."""
+
+    run_id: str | None = None
+    spec_sha256: str | None = None
+    folder_sha256: str | None = None
+
+
+def read_run(directory: Path, expected: Expected = Expected()) -> RunFacts:
+    """The facts of a run's folder, held against what the caller expects of it."""
     folder = Folder(directory)
     spec, found_sha256, unreadable, invalid = _spec(folder)
     document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
@@ -71,7 +82,8 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
         Proof("spec.readable", "integrity.spec_unreadable", not unreadable, unreadable),
         Proof("run.readable", "integrity.run_unreadable", not run_problem, run_problem),
         Proof("journal.readable", "integrity.journal_unreadable", not journal_problem, journal_problem),
-        *_identity_checks(document, journal, found_sha256, spec_sha256),
+        *_identity_checks(document, journal, found_sha256, expected),
+        *_folder_checks(folder, expected),
         Proof("spec.valid", "integrity.spec_unreadable", not invalid, invalid),
         manifest_check,
         *(run_container_checks(document, journal, spec) if spec else []),
@@ -83,6 +95,11 @@ def read_run(directory: Path, *, spec_sha256: str | None = None) -> RunFacts:
             "the time of the cancel is no text",
         ),
         Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
+        *(
+            run_binding_checks(Path(os.path.realpath(directory)).name, document, journal, spec, found_sha256, ledger)
+            if spec
+            else []
+        ),
     )
     if spec is None:
         trials = [TrialFacts(trial=number, task="unknown", checks=checks) for number in _trial_folders(folder)]
@@ -176,14 +193,26 @@ def _is_time_or_none(value: object) -> bool:
 
 
 def _identity_checks(
-    document: dict[str, Any], journal: JournalDocument | None, found: str | None, confirmed: str | None
+    document: dict[str, Any], journal: JournalDocument | None, found: str | None, expected: Expected
 ) -> list[Proof]:
     checks = [equal("spec.sha256", "integrity.spec_mismatch", document.get("spec_sha256"), found)]
-    if confirmed is not None:
-        checks.append(equal("spec.confirmed", "integrity.spec_mismatch", confirmed, found))
+    if expected.spec_sha256 is not None:
+        checks.append(equal("spec.confirmed", "integrity.spec_mismatch", expected.spec_sha256, found))
+    if expected.run_id is not None:
+        checks.append(equal("run.expected", "integrity.run_identity", expected.run_id, document.get("run_id")))
     if journal is not None:
         checks.append(equal("run.journal", "integrity.run_identity", document.get("run_id"), journal.run_id))
     return checks
+
+
+def _folder_checks(folder: Folder, expected: Expected) -> list[Proof]:
+    if expected.folder_sha256 is None:
+        return []
+    try:
+        found = tree_sha256(tree_files(folder))
+    except TreeTooLarge as error:
+        found = str(error)
+    return [equal("folder.expected", "integrity.folder_mismatch", expected.folder_sha256, found)]
 
 
 def _trial_folder_checks(folder: Folder, spec: RunSpec) -> list[Proof]:

@@ -5,6 +5,7 @@ from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at, mapping, sequence
 from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
 from evidence.trial.agent_output import output_facts
+from evidence.trial.binding import counted, trial_binding_checks
 from evidence.trial.checks import own_checks, proof_checks
 from evidence.trial.deadlines import read_deadline, stopped_at_limit
 from evidence.trial.endpoint import EndpointFacts, endpoint_facts
@@ -21,7 +22,7 @@ def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
     """The facts of the trial of one task of the spec."""
     number = task.ordinal
     files = read_trial_files(context, f"trials/{number}", task)
-    endpoint = endpoint_facts(context.ledger.trial(number))
+    endpoint = endpoint_facts(counted(context.ledger.trial(number), files.observed))
     deadline = read_deadline(context, files)
     reward = _reward(context, files)
     agent = _agent(context, files.observed, endpoint)
@@ -88,6 +89,7 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
             not files.supervision or files.supervision.get("trial") == number,
             "the supervision record is another trial's",
         ),
+        *trial_binding_checks(context.ledger, context.spec, files.observed, number),
         *own_checks(context, files, number),
         *files.harbor.checks,
     ]

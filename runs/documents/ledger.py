@@ -1,7 +1,9 @@
 """Reading the gateway's ledger: verifies its chain and counts its requests per trial.
 
-Pure. The format is the gateway's (gateway.md): canonical JSON lines, each with the SHA-256 of the line
-before, ended by a closing line. A gap, a broken chain or a missing end is an integrity error (design 5).
+Pure. The format is the gateway's (its `ledger.py`): canonical JSON lines, each with the SHA-256 of the line before,
+ended by a closing line. Since version 2 the first line names run, spec and gateway, and the closing line holds its own
+hash; whether a ledger may lack the first line is not for the ledger to say (`evidence.trial.binding`). A gap, a broken
+chain or a missing end is an integrity error (design 5).
 """
 
 import hashlib
@@ -9,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,6 +22,11 @@ FIRST_PREVIOUS = "0" * 64
 
 Kind = Literal["ok", "refused", "upstream_error", "malformed", "wrong_model"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Nonce = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,64}\Z")]
+# UTC with microseconds; texts of this form sort as their times do.
+Time = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")]
 
 _SENTENCES = {
     "ledger.missing": "The gateway's ledger was not kept, so nothing proves what the endpoint answered.",
@@ -27,6 +35,7 @@ _SENTENCES = {
     "ledger.malformed_line": "A line of the gateway's ledger is not as the gateway writes it.",
     "ledger.sequence_gap": "A line of the gateway's ledger is missing or out of order.",
     "ledger.broken_chain": "A line of the gateway's ledger was changed after it was written.",
+    "ledger.times_reversed": "A line of the gateway's ledger is older than the line before it.",
     "ledger.wrong_count": "The gateway's ledger does not hold as many lines as its closing line says.",
     "ledger.after_closed": "The gateway's ledger goes on after its closing line.",
     "ledger.not_closed": "The gateway's ledger has no closing line, so its end may be missing.",
@@ -50,8 +59,22 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """What every line has: its number, the SHA-256 of the line before, when it was written."""
 
     seq: Count
-    prev: str
-    at: str
+    prev: Digest
+    at: Time
+
+    def __post_init__(self) -> None:
+        datetime.fromisoformat(self.at)  # ValueError for a day or an hour that there is not
+
+
+class LedgerOpening(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The first line since version 2: whose ledger this is. `nonce` is that of the gateway in its owner's journal;
+    `spec_sha256` is None when it belonged to no run."""
+
+    kind: Literal["opened"]
+    version: Literal[2]
+    run_id: Name
+    spec_sha256: Digest | None
+    nonce: Nonce
 
 
 class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,10 +89,22 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     bytes_in: Count
     bytes_out: Count
     duration_ms: Count
-    request_sha256: str | None
-    response_sha256: str | None
-    message_sha256: str | None
+    request_sha256: Digest | None
+    response_sha256: Digest | None
+    message_sha256: Digest | None
     session_matches: bool | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.trial is None and self.kind != "refused":
+            raise ValueError("only a refusal is nobody's")
+        if self.kind in ("ok", "wrong_model") and not self._is_whole_answer:
+            raise ValueError("a completion without a 2xx status or one of its hashes")
+
+    @property
+    def _is_whole_answer(self) -> bool:
+        hashes = (self.request_sha256, self.response_sha256, self.message_sha256)
+        return self.status is not None and 200 <= self.status < 300 and None not in hashes
 
     @property
     def reached_endpoint(self) -> bool:
@@ -91,18 +126,30 @@ class _Summary(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Closed(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The last line: how many stand before it."""
+    """The last line: how many stand before it; since version 2 also the hash of the line without that hash."""
 
     kind: Literal["closed"]
     count: Count
+    sha256: Digest | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def holds(self) -> bool:
+        fields = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "sha256"}
+        return self.sha256 == hashlib.sha256(_canonical(fields)).hexdigest()
 
 
 class _Kind(msgspec.Struct):
     kind: str
 
 
+type _Record = LedgerOpening | LedgerRequest | _Summary | _Closed
+
 _KIND = msgspec.json.Decoder(_Kind)
-_OTHERS: dict[str, type[_Summary | _Closed]] = {"summary": _Summary, "closed": _Closed}
+_OTHERS: dict[str, type[LedgerOpening | _Summary | _Closed]] = {
+    "opened": LedgerOpening,
+    "summary": _Summary,
+    "closed": _Closed,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +173,18 @@ class TrialLedger:
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """The ledger as far as it holds. `trials` has every trial that asked; `unattributed` counts by code."""
+    """The ledger as far as it holds. `trials` has every trial that asked; `unattributed` counts by code; `opening` is
+    the first line of a ledger that has one; `first_at` and `last_at` are its earliest and its latest time; `sha256` is
+    that of the whole file, None when there is none."""
 
     fault: LedgerFault | None
     lines: int
     trials: Mapping[int, TrialLedger]
     unattributed: Mapping[str, int]
+    opening: LedgerOpening | None = None
+    first_at: str | None = None
+    last_at: str | None = None
+    sha256: str | None = None
 
     @property
     def intact(self) -> bool:
@@ -152,7 +205,16 @@ def read_ledger(data: bytes | None) -> LedgerReport:
     """Verify and count `ledger.jsonl` (None when there is none). Never raises; reading ends at a fault."""
     reading = _Reading()
     fault = _shape_fault(data) or reading.read(data or b"")
-    return LedgerReport(fault, reading.count, reading.trials(), dict(reading.refused.get(None, Counter())))
+    return LedgerReport(
+        fault,
+        reading.count,
+        reading.trials(),
+        dict(reading.refused.get(None, Counter())),
+        reading.opening,
+        reading.first_at,
+        reading.last_at,
+        hashlib.sha256(data).hexdigest() if data else None,
+    )
 
 
 def _shape_fault(data: bytes | None) -> LedgerFault | None:
@@ -168,7 +230,10 @@ class _Reading:
 
     def __init__(self) -> None:
         self.count = 0
-        self.requests: list[LedgerRequest] = []
+        self.opening: LedgerOpening | None = None
+        self.first_at: str | None = None
+        self.last_at: str | None = None
+        self.requests: dict[int | None, list[LedgerRequest]] = {}
         self.refused: dict[int | None, Counter[str]] = {}
         self._previous = FIRST_PREVIOUS
         self._closed = False
@@ -184,25 +249,28 @@ class _Reading:
         return None if self._closed else LedgerFault("ledger.not_closed", self.count)
 
     def trials(self) -> dict[int, TrialLedger]:
-        numbers = {r.trial for r in self.requests} | set(self.refused)
-        return {number: self._trial(number) for number in sorted(n for n in numbers if n is not None)}
-
-    def _trial(self, number: int) -> TrialLedger:
-        own = tuple(request for request in self.requests if request.trial == number)
-        return TrialLedger(own, dict(self.refused.get(number, Counter())))
+        numbers = sorted(number for number in {*self.requests, *self.refused} if number is not None)
+        return {
+            number: TrialLedger(tuple(self.requests.get(number, ())), dict(self.refused.get(number, Counter())))
+            for number in numbers
+        }
 
     def _line(self, line: bytes) -> LedgerFault | None:
         place = self.count + 1
         if self._closed:
             return LedgerFault("ledger.after_closed", place)
         record = _record(line)
-        if record is None:
+        if record is None or not self._may_stand_here(record):
             return LedgerFault("ledger.malformed_line", place)
         if record.seq != self.count:
             return LedgerFault("ledger.sequence_gap", place, f"seq {record.seq}")
         if record.prev != self._previous:
             return LedgerFault("ledger.broken_chain", place)
+        if self.last_at is not None and record.at < self.last_at:
+            return LedgerFault("ledger.times_reversed", place)
         match record:
+            case LedgerOpening():
+                self.opening = record
             case _Closed(count=said) if said != self.count:
                 return LedgerFault("ledger.wrong_count", place, f"{said} said")
             case _Closed():
@@ -210,26 +278,38 @@ class _Reading:
             case _Summary(trial=trial, code=code, count=count):
                 self._refuse(trial, code, count)
             case LedgerRequest():
-                self.requests.append(record)
+                self.requests.setdefault(record.trial, []).append(record)
                 if record.kind == "refused":
                     self._refuse(record.trial, record.code or record.kind, 1)
         self._previous = hashlib.sha256(line).hexdigest()
         self.count += 1
+        self.first_at, self.last_at = self.first_at or record.at, record.at
         return None
+
+    def _may_stand_here(self, record: _Record) -> bool:
+        """Only the first line opens, and only the closing line of a ledger that was opened holds its own hash."""
+        match record:
+            case LedgerOpening():
+                return self.count == 0
+            case _Closed():
+                return record.holds if self.opening is not None else record.sha256 is msgspec.UNSET
+            case _:
+                return True
 
     def _refuse(self, trial: int | None, code: str, count: int) -> None:
         self.refused.setdefault(trial, Counter())[code] += count
 
 
-def _record(line: bytes) -> LedgerRequest | _Summary | _Closed | None:
+def _record(line: bytes) -> _Record | None:
     """The line if it is exactly what the gateway writes: its fields, their types, and the canonical form byte for byte,
     which no doubled key, other number or other encoding has."""
     if len(line) > MAX_LINE_BYTES:
         return None
     try:
-        shape: type[LedgerRequest | _Summary | _Closed] = _OTHERS.get(_KIND.decode(line).kind, LedgerRequest)
-        record = msgspec.json.decode(line, type=shape)
-        return record if _canonical(msgspec.structs.asdict(record)) == line else None
+        shape: type[_Record] = _OTHERS.get(_KIND.decode(line).kind, LedgerRequest)
+        record: _Record = msgspec.json.decode(line, type=shape)
+        fields = {name: value for name, value in msgspec.structs.asdict(record).items() if value is not msgspec.UNSET}
+        return record if _canonical(fields) == line else None
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 

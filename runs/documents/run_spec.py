@@ -20,6 +20,8 @@ from runs.documents.sampling import Sampling
 SCHEMA = "benchsite.run-spec/v1"
 MAX_SPEC_BYTES = 256 * 1024
 MAX_TASKS = 64
+# What the evidence of a run proves. Since 2 its ledger names run, spec and gateway, and the run's record the ledger.
+EVIDENCE_VERSION = 2
 
 
 def _only(wanted: bool) -> AfterValidator:
@@ -160,6 +162,7 @@ class RunSpec(Closed):
     limits: Limits
     scoring: Scoring
     requirements: Requirements = Requirements()
+    evidence_version: Annotated[int, Field(ge=1, le=EVIDENCE_VERSION)] = 1
 
     @model_validator(mode="after")
     def _tasks_are_distinct(self) -> Self:

@@ -161,7 +161,7 @@ _INTEGRITY = _errors(
     {
         "run_identity": (
             "Run identity mismatch",
-            "The run's record and its ownership journal name different runs, or different gateways.",
+            "Folder, run's record and ownership journal name different runs or gateways, or another was expected.",
         ),
         "spec_mismatch": ("Spec mismatch", "The stored spec is not the one that was confirmed."),
         "spec_unreadable": ("Spec unreadable", "The stored spec is missing or cannot be read."),
@@ -177,7 +177,7 @@ _INTEGRITY = _errors(
         ),
         "foreign_trial": (
             "Unexpected trial",
-            "A result is another task's, or something lies among the trials that is none of those requested.",
+            "A result is another task's, or a folder, a container or a line of the ledger is of no requested trial.",
         ),
         "trial_missing": (
             "Records of the trial missing",
@@ -223,6 +223,15 @@ _INTEGRITY = _errors(
             "Ledger broken",
             "The gateway's ledger is missing, has a gap, or its hash chain does not hold.",
         ),
+        "ledger_foreign": (
+            "Ledger of another run",
+            "The gateway's ledger names another run, spec or gateway or none, or the run's record another ledger.",
+        ),
+        "ledger_times": (
+            "Ledger at impossible times",
+            "A line of the gateway's ledger lies outside the run, before its trial's agent or after its grading began.",
+        ),
+        "folder_mismatch": ("Another folder", "The files of this folder are not those whose hash was given."),
         "reward_before_verifier": (
             "Reward older than the verifier",
             "The reward file is older than the verifier that should have written it.",

@@ -28,6 +28,7 @@ RUN_ROOT = f"/data/runs/{RUN_ID}"
 NETWORK, GATEWAY = "e" * 64, "1" * 64
 PLACEHOLDER = "benchsite-placeholder-" + "0a" * 16
 JOB_ID = str(UUID(int=77))
+_TO_BE_COMPUTED = "what the ledger has when it is written"
 TASK_FILES = {
     "instruction.md": b"do it",
     "environment/input.json": b"{}",
@@ -158,6 +159,7 @@ class RunCase:
     trials: list[TrialCase]
     manifest: dict[str, Any]
     rehash: bool = True
+    torn: bytes = b""
 
     @property
     def trial(self) -> TrialCase:
@@ -170,7 +172,27 @@ class RunCase:
         """Replaces one trial's ledger lines."""
         place = next((i for i, line in enumerate(self.ledger) if line.get("trial") == trial), 0)
         others = [line for line in self.ledger if line.get("trial") != trial]
-        self.ledger = others[:place] + [request(trial, **line) for line in lines] + others[place:]
+        asked = [request(trial, **{"at": self.asked_at(trial), **line}) for line in lines]
+        self.ledger = others[:place] + asked + others[place:]
+
+    def asked_at(self, number: int) -> str:
+        """A time at which the trial's agent ran."""
+        trial = next(trial for trial in self.trials if trial.number == number)
+        command = next(trial.matching("exec", purpose="agent"), None)
+        if command is None:
+            return at(trial.offset + 5)
+        ended = datetime.fromisoformat(command["at"])
+        return (ended - timedelta(seconds=command["duration_s"] / 2)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def rename(self, run_id: str) -> None:
+        """Puts another run's id in the place of this one's, in every document."""
+        old = self.run["run_id"]
+        for case, names in (
+            (self, ("run", "journal", "ledger")),
+            *((trial, ("result", "lock", "job_lock", "job_config", "config", "told", "plan")) for trial in self.trials),
+        ):
+            for name in names:
+                setattr(case, name, json.loads(json.dumps(getattr(case, name)).replace(old, run_id)))
 
     def never_started(self, *numbers: int) -> None:
         for trial in self.trials:
@@ -184,11 +206,16 @@ class RunCase:
         root.mkdir(parents=True)
         if self.rehash:
             self.run["spec_sha256"] = sha256(canonical(self.spec))
+            if self.ledger and self.ledger[0]["kind"] == "opened":
+                self.ledger[0].setdefault("spec_sha256", self.run["spec_sha256"])
+        ledger = chain(self.ledger) + self.torn
+        if self.run.get("ledger_sha256") == _TO_BE_COMPUTED:
+            self.run["ledger_sha256"] = sha256(ledger) if ledger else None
         (root / "spec.json").write_bytes(canonical(self.spec) + b"\n")
         (root / "manifest.json").write_bytes(json.dumps(self.manifest, indent=1).encode())
         (root / "run.json").write_bytes(canonical(self.run) + b"\n")
         (root / "journal.json").write_bytes(canonical(self.journal))
-        (root / "ledger.jsonl").write_bytes(chain(self.ledger))
+        (root / "ledger.jsonl").write_bytes(ledger)
         (root / "trials").mkdir()
         for trial in self.trials:
             if trial.written:
@@ -222,17 +249,23 @@ def write_trial(base: Path, trial: TrialCase) -> None:
         (base / path).write_bytes(data)
 
 
+# What `write` makes again of a ledger's lines, whatever a test changed.
+_COMPUTED = ("seq", "prev", "count", "sha256", "spec_sha256")
+
+
 def load_run(root: Path) -> RunCase:
     """A stored run's folder as documents, so that the same changes can be made to it."""
     global _origin
     run = json.loads((root / "run.json").read_bytes())
+    if "ledger_sha256" in run:
+        run["ledger_sha256"] = _TO_BE_COMPUTED
     _origin = datetime.fromisoformat(run["started_at"])
     return RunCase(
         spec=json.loads((root / "spec.json").read_bytes()),
         run=run,
         journal=json.loads((root / "journal.json").read_bytes()),
         ledger=[
-            {key: value for key, value in json.loads(line).items() if key not in ("seq", "prev", "count")}
+            {key: value for key, value in json.loads(line).items() if key not in _COMPUTED}
             for line in (root / "ledger.jsonl").read_bytes().splitlines()
         ],
         trials=[_load_trial(path) for path in sorted((root / "trials").iterdir())],
@@ -266,12 +299,15 @@ def _load_trial(base: Path) -> TrialCase:
 
 
 def chain(lines: list[dict[str, Any]]) -> bytes:
-    """The ledger's bytes with sequence, hash chain and a closing line that fits, unless a line brings its own."""
-    previous, out = "0" * 64, b""
+    """The ledger's bytes, with number, time, hash chain and a closing line that fits, unless a line brings its own."""
+    previous, out, time = "0" * 64, b"", at(0)
     for number, line in enumerate(lines):
-        full = {"seq": number, "prev": previous, "at": at(number), **line}
+        full = {"seq": number, "prev": previous, "at": time, **line}
+        time = full["at"]
         if full["kind"] == "closed":
             full.setdefault("count", number)
+            if lines[0]["kind"] == "opened":
+                full.setdefault("sha256", sha256(canonical(full)))
         data = canonical(full)
         previous = sha256(data)
         out += data + b"\n"
@@ -332,7 +368,8 @@ def passing_run(tasks: int = 3) -> RunCase:
     global _origin
     _origin = START
     trials = [_trial(number) for number in range(1, tasks + 1)]
-    ledger = [request(trial.number) for trial in trials for _ in range(3)] + [{"kind": "closed"}]
+    asked = [request(trial.number, at=at(trial.offset + 5 + step)) for trial in trials for step in range(3)]
+    opening = {"kind": "opened", "version": 2, "run_id": RUN_ID, "nonce": f"{2:032x}"}
     return RunCase(
         spec=_spec(tasks),
         manifest=_manifest(tasks),
@@ -348,10 +385,11 @@ def passing_run(tasks: int = 3) -> RunCase:
             "failure": None,
             "probe": {"passed": True},
             "gateway": {"container_id": GATEWAY, "closed": True},
+            "ledger_sha256": _TO_BE_COMPUTED,
             "worker": worker_record(),
         },
         journal=_journal(trials),
-        ledger=ledger,
+        ledger=[opening, *asked, {"kind": "closed"}],
         trials=trials,
     )
 
@@ -433,6 +471,7 @@ def _spec(tasks: int) -> dict[str, Any]:
             "gateway": limits,
         },
         "scoring": {"reward_key": "reward", "pass_value": 1, "fail_value": 0, "pass_rate_floor": 1.0},
+        "evidence_version": 2,
     }
 
 

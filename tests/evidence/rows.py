@@ -9,7 +9,6 @@ from tests.runs.rows import bundle_row, endpoint_row, profile_row, worker_row
 
 def run_of(case: RunCase, where: Path) -> tuple[Run, Path]:
     """The queued run of a case, and its folder written below `where`."""
-    folder = case.write(where / "run")
     spec = canonical(case.spec)
     run = Run.objects.create(
         profile=profile_row(),
@@ -24,4 +23,5 @@ def run_of(case: RunCase, where: Path) -> tuple[Run, Path]:
         Trial(run=run, ordinal=trial.number, task_name=f"task-{trial.number}", task_checksum=checksum(trial.number))
         for trial in case.trials
     )
-    return run, folder
+    case.rename(run.key)
+    return run, case.write(where / "run")

@@ -120,7 +120,7 @@ def other_process(run: RunCase) -> None:
 
 
 def process_of_another_trial(run: RunCase) -> None:
-    run.journal["processes"][0]["trial"] = 3
+    run.journal["processes"][0]["trial"] = None
 
 
 def more_answers_than_steps(run: RunCase) -> None:

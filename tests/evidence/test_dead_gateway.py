@@ -35,10 +35,9 @@ def test_a_trial_in_which_it_died_was_not_measured_whatever_was_graded(tmp_path:
 
 
 def test_a_line_that_it_was_writing_is_no_breach(tmp_path: Path) -> None:
-    run = dead().write(tmp_path / "run")
-    with (run / "ledger.jsonl").open("ab") as file:
-        file.write(b'{"at":"2026')
-    assert [classify_trial(trial).code for trial in read_run(run).trials][:1] == ["passed.reward_1"]
+    run = dead()
+    run.torn = b'{"at":"2026'
+    assert codes(run, tmp_path)[:1] == ["passed.reward_1"]
 
 
 @pytest.mark.parametrize("when", [None, "soon", 5])
@@ -72,10 +71,9 @@ def test_without_a_death_a_missing_end_stays_a_breach(tmp_path: Path) -> None:
 
 
 def test_without_a_death_a_torn_line_stays_a_breach(tmp_path: Path) -> None:
-    run = dead(None).write(tmp_path / "run")
-    with (run / "ledger.jsonl").open("ab") as file:
-        file.write(b'{"at":"2026')
-    assert classify_trial(read_run(run).trials[0]).code == "integrity.ledger_broken"
+    run = dead(None)
+    run.torn = b'{"at":"2026'
+    assert codes(run, tmp_path)[0] == "integrity.ledger_broken"
 
 
 def test_a_trial_that_never_began_says_so_itself(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from evidence.register.ingest import OVERFLOW, ingest
 from evidence.register.judging import trial_end
 from evidence.register.publishing import publish, quarantined
 from evidence.suite.judgement import judge
-from evidence.suite.run_facts import read_run
+from evidence.suite.run_facts import Expected, read_run
 from evidence.trajectory.windows import Trajectory
 from evidence.trial.classify import classify_trial
 from runs.models import Cleanup, Run, RunState, Stage, Worker
@@ -365,7 +365,7 @@ def test_the_trajectory_gets_an_index_that_reads_its_windows(tmp_path: Path) -> 
 def finished(run: Run, folder: Path, cleanup: Cleanup = Cleanup.CLEAN) -> Run:
     """The run ended as the engine ends it."""
     lifecycle.claim(run.key, worker=run.worker.name, identity=Process(), host="host")
-    facts = read_run(folder, spec_sha256=run.spec_sha256)
+    facts = read_run(folder, Expected(run.key, run.spec_sha256))
     for trial in facts.trials:
         lifecycle.record_trial(run.key, trial.trial, trial_end(trial, classify_trial(trial)))
     lifecycle.enter_stage(run.key, Stage.CLEANUP)

@@ -4,10 +4,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 
+from benchsite.lib.folder import Folder
+from evidence.reading.tree import tree_files, tree_sha256
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import read_run
 from evidence.suite.verdict import suite_verdict
@@ -70,15 +73,64 @@ def test_a_trial_that_was_cancelled_by_a_word_is_a_record_that_cannot_be_read(va
     assert first_of(run.write(tmp_path / "run")) == "integrity.record_unreadable"
 
 
-@pytest.mark.parametrize("value", ["", "hello", "A" * 64, "a" * 63, "a" * 64 + "\n"])
-def test_a_mistyped_hash_is_bad_input_and_no_other_spec(
-    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "digits", "code"),
+    [
+        ("run_id", 32, "input.no_run_id"),
+        ("spec_sha256", 64, "input.no_sha256"),
+        ("folder_sha256", 64, "input.no_sha256"),
+    ],
+)
+def test_a_mistyped_expectation_is_bad_input_and_no_difference(
+    option: str, digits: int, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = passing_run(1).write(tmp_path / "run")
-    with pytest.raises(SystemExit) as refused:
-        call_command("classify", str(folder), spec_sha256=value, json=True)
-    assert refused.value.code == 2
-    assert json.loads(capsys.readouterr().out)["code"] == "input.no_sha256"
+    good = "a" * digits
+    for value in ("", "hello", good.upper(), good[1:], f"{good}a", f"{good}\n", f" {good}", "g" * digits, "١" * digits):
+        with pytest.raises(SystemExit) as refused:
+            call_command("classify", str(folder), json=True, **{option: value})
+        told = json.loads(capsys.readouterr().out)
+        assert (refused.value.code, told["code"]) == (2, code)
+        assert f"--{option.replace('_', '-')}" in told["sentence"] and str(digits) in told["sentence"]
+
+
+def exit_of(folder: Path, **options: Any) -> int:
+    try:
+        call_command("classify", str(folder), **options)
+    except SystemExit as ended:
+        assert isinstance(ended.code, int)
+        return ended.code
+    return 0
+
+
+@pytest.mark.parametrize("option", ["run_id", "spec_sha256", "folder_sha256"])
+def test_an_expectation_that_is_not_met_is_an_integrity_error(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = passing_run(1)
+    folder = run.write(tmp_path / "run")
+    met = {
+        "run_id": run.run["run_id"],
+        "spec_sha256": run.run["spec_sha256"],
+        "folder_sha256": tree_sha256(tree_files(Folder(folder))),
+    }
+    for expected, code in ((met, 0), (met | {option: "f" * len(met[option])}, 4)):
+        assert exit_of(folder, json=True, **expected) == code
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["verdict"] for one in told] == ["passed", "error"]
+    assert all(check["code"].startswith("integrity.") for check in told[1]["failed_checks"])
+
+
+def test_what_a_run_of_before_does_not_prove_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = passing_run(1)
+    for evidence, words in ((2, False), (None, True)):
+        if evidence is None:
+            run.spec.pop("evidence_version")
+            run.run.pop("ledger_sha256")
+            run.ledger.pop(0)
+        folder = run.write(tmp_path / str(evidence))
+        assert exit_of(folder) == 0
+        assert ("evidence of version 1" in capsys.readouterr().out) is words
 
 
 def _no_probe(run: RunCase) -> None:
@@ -109,10 +161,10 @@ def test_a_missing_part_of_the_proof_is_among_those_that_its_sentence_names(
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("integrity.foreign_trial", ("another task", "lies among the trials")),
+        ("integrity.foreign_trial", ("another task", "folder", "container", "ledger")),
         ("integrity.trial_identity", ("trial", "job", "session", "container", "process")),
         ("integrity.artifact_hash", ("byte for byte", "recorded no such copy")),
-        ("integrity.run_identity", ("record", "journal", "gateways")),
+        ("integrity.run_identity", ("Folder", "record", "journal", "gateways", "expected")),
     ],
 )
 def test_a_sentence_names_all_that_gives_its_code(code: str, words: tuple[str, ...]) -> None:

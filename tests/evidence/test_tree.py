@@ -11,7 +11,7 @@ import pytest
 
 from benchsite.lib.folder import Folder
 from evidence.reading import tree
-from evidence.reading.tree import TreeTooLarge, tree_files, tree_sha256
+from evidence.reading.tree import TreeFile, TreeTooLarge, tree_files, tree_sha256
 
 REAL = Path(__file__).parents[1] / "fixtures" / "real-run"
 
@@ -75,9 +75,18 @@ def test_every_change_of_the_evidence_changes_the_hash(change: Callable[[Path], 
     assert hash_of(copy) != hash_of(REAL)
 
 
-def test_a_folder_of_too_many_files_has_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "MAX_FILES", 1)
+def test_a_file_larger_than_anybody_reads_is_there_without_a_hash(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(tree.MAX_FILE_BYTES + 1)
+    assert tree_files(Folder(tmp_path)) == [TreeFile("large", 0, None)]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_FILES", 1), ("MAX_BYTES", 2)])
+def test_a_folder_of_too_much_has_no_hash(
+    bound: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, bound, most)
     for name in ("a", "b", "c"):
-        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).write_bytes(b"x")
     with pytest.raises(TreeTooLarge):
         hash_of(tmp_path)

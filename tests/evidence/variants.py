@@ -882,12 +882,12 @@ UNPROVED = [
     ),
     Variant(
         "only the readiness question's answer",
-        "invalid_evaluation.no_completion",
+        "integrity.foreign_trial",
         lambda run: [line.update(trial=len(run.trials) + 1) for line in run.lines_of(1)] and None,
     ),
     Variant(
         "answers to nobody",
-        "invalid_evaluation.no_completion",
+        "integrity.ledger_broken",
         lambda run: [line.update(trial=None) for line in run.lines_of(1)] and None,
     ),
     Variant("no version", "invalid_evaluation.agent_version", drop("agent_version")),

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailed
 
 from benchsite.lib import logs
+from benchsite.lib.canonical import sha256
 from benchsite.lib.database_retry import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import Deadline, EngineError, engine_call
@@ -206,6 +207,8 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_e
     changes: dict[str, Any] = {
         "ended_at": facts.get("ended_at") or now(),
         "interrupted": facts.get("interrupted") or interrupted,
+        # As it is kept from here on: whoever exchanges it later has to change this too.
+        "ledger_sha256": sha256(folder.ledger.read_bytes()) if folder.ledger.exists() else None,
     }
     if asked is not None and facts.get("cancel_requested_at") is None:
         changes["cancel_requested_at"] = asked.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -93,6 +93,18 @@ def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
     return number
 
 
+def user_ids(name: str, default: str) -> range:
+    """`first-last`, ids of the kernel's users: 4,096 at most, and none of the system's."""
+    value = text(name, default)
+    found = re.fullmatch(r"([0-9]{4,10})-([0-9]{4,10})", value.strip())
+    ids = range(int(found[1]), int(found[2]) + 1) if found else range(0)
+    if not 1 <= len(ids) <= 4_096 or ids[0] < 1_000 or ids[-1] > 2**31:
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; write the first and the last of at most 4096 user ids from 1000 on, like {default}."
+        )
+    return ids
+
+
 def choice[T: str](name: str, default: T, known: Sequence[T]) -> T:
     """One of the `known` words."""
     value = text(name, default).strip()

@@ -17,7 +17,19 @@ from runs.documents.run_spec import RunSpec
 from runs.ownership.document import JournalDocument
 
 PROVIDER = "runs.harness.environment:OwnedEnvironment"
-PLAN_SCHEMA = "benchsite.environment-plan/v1"
+PLAN_SCHEMA = "benchsite.environment-plan/v2"
+# Without what may be done with each container, which was the same for all.
+OLDER_PLAN_SCHEMA = "benchsite.environment-plan/v1"
+CONDUCT = {
+    "agent": {
+        "session": "__env", "exclusive": True, "uploads": {"environment": "/app"},
+        "downloads": ["/logs/agent", "/logs/artifacts"], "artifacts": True,
+    },
+    "verifier": {
+        "session": "__verifier__trial", "exclusive": False, "uploads": {"tests": "/tests", "artifacts_in": None},
+        "downloads": ["/logs/verifier"], "artifacts": False,
+    },
+}  # fmt: skip
 GATEWAY_HOST = "model-gateway"
 PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
 GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
@@ -136,7 +148,11 @@ def _plan_checks(
 ) -> list[Proof]:
     """The provider's plan: whose run and task, and what each container is made of."""
     number = PurePosixPath(base).name
-    wanted = {"schema": PLAN_SCHEMA, "trial": int(number) if number.isdecimal() else None, **expected}
+    wanted = {"trial": int(number) if number.isdecimal() else None, **expected}
+    if plan.get("schema") != OLDER_PLAN_SCHEMA:
+        limits = spec.limits
+        deadlines = {"setup": limits.agent_setup_s, "agent": limits.agent_s, "verifier": limits.verifier_s}
+        wanted |= {"schema": PLAN_SCHEMA, "conduct": CONDUCT, "deadlines": deadlines}
     agent = mapping(at(plan, "roles", "agent"))
     network = internal_network(journal)
     return [

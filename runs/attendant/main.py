@@ -1,7 +1,7 @@
 """The attendant's process: records itself, launches its sandbox ahead of its turn, waits for the go, serves, ends.
 
-Run as `python -I -B runs/attendant --run-directory D --trial N --harness H --seconds S`. It owns nothing and creates
-nothing until one line `{"token": …}` comes on standard input and the fence is still open. `Exit` has its own codes.
+Run as `python -I -B runs/attendant --run-directory D --trial N --harness H --seconds S --uids F L`. It owns nothing and
+creates nothing until one line `{"token": …}` comes on standard input and the fence is still open. `Exit` has its codes.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -24,7 +24,7 @@ from runs.attendant.container import record_failure
 from runs.attendant.observed import observed_at
 from runs.attendant.plan import load_plan
 from runs.attendant.requests import Ready, request_of
-from runs.attendant.sandbox import Sandbox, SandboxMissing, pair, system_call_filter
+from runs.attendant.sandbox import GO, Sandbox, SandboxMissing, pair, sandbox_user, system_call_filter
 from runs.attendant.service import Service, Trial, go_files
 from runs.ownership import Journal, JournalError, process_identity
 from runs.wire import frames
@@ -65,6 +65,7 @@ class Attendant:
     ordinal: int
     harness: Path
     seconds: int
+    uids: range
     journal: Journal = field(init=False)
     process: "subprocess.Popen[bytes]" = field(init=False)
     service: Service | None = None
@@ -75,7 +76,11 @@ class Attendant:
     async def attend(self) -> int:
         """The whole life of the trial; returns the exit code. Raises NotStarting."""
         self._record(os.getpid())
-        reader, writer = await self._launch()
+        with ExitStack() as held:
+            return await self._with_sandbox(held)
+
+    async def _with_sandbox(self, held: ExitStack) -> int:
+        reader, writer = await self._launch(held)
         try:
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, self._terminate, writer)
@@ -86,27 +91,31 @@ class Attendant:
         finally:
             await self._end_sandbox()
 
-    async def _launch(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        sandbox = Sandbox(self.harness, self.run_directory, self.seconds)
+    async def _launch(self, held: ExitStack) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The sandbox, which holds its user until it is gone; it begins only once it is recorded."""
         ours, theirs = pair()
-        program = [str(sandbox.python), "-I", "-B", "-m", "runs.harness.launch", "--socket", str(theirs.fileno())]
         try:
+            user = held.enter_context(sandbox_user(self.uids))
+            sandbox = Sandbox(self.harness, self.run_directory, self.seconds, user)
+            program = [str(sandbox.python), "-I", "-B", "-m", "runs.harness.launch", "--socket", str(theirs.fileno())]
             with theirs, system_call_filter() as filter_file:
                 self.process = subprocess.Popen(
                     sandbox.command(program, seccomp=filter_file.fileno()),
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    pass_fds=[theirs.fileno(), filter_file.fileno()],
+                    pass_fds=[theirs.fileno(), filter_file.fileno(), *sandbox.descriptors],
                     env={"PATH": os.environ["PATH"], OWNER_VARIABLE: os.environ[OWNER_VARIABLE]},
                     # Not in our group: a TERM for us must not reach bubblewrap, which would kill Harbor at once.
                     start_new_session=True,
                 )
         except (OSError, SandboxMissing) as error:
             raise NotStarting(Exit.NOT_READY, f"The sandbox cannot be started: {error}") from error
-        assert self.process.stdout is not None
+        assert self.process.stdout is not None and self.process.stdin is not None
         threading.Thread(target=_copy_log, args=(self.process.stdout, sys.stdout.buffer), daemon=True).start()
         self._record(self.process.pid)
+        with suppress(BrokenPipeError), self.process.stdin as begin:
+            begin.write(GO)
         return await asyncio.open_connection(sock=ours, limit=STREAM_BUFFER)
 
     def _record(self, pid: int) -> None:
@@ -167,6 +176,7 @@ class Attendant:
             self.process.kill()
             self.process.wait()
             os._exit(Exit.NO_GO)
+        self.service.terminating = True
         loop = asyncio.get_running_loop()
         with suppress(Exception):
             writer.write(frames.message({"say": "terminate"}))
@@ -185,8 +195,9 @@ def main(arguments: list[str]) -> NoReturn:
     options = _options(arguments)
     os.umask(0o077)
     code: int
+    uids = range(options.uids[0], options.uids[1] + 1)
     try:
-        attendant = Attendant(options.run_directory, options.trial, options.harness, options.seconds)
+        attendant = Attendant(options.run_directory, options.trial, options.harness, options.seconds, uids)
         code = asyncio.run(attendant.attend())
     except NotStarting as error:
         print(error, file=sys.stderr)
@@ -244,4 +255,5 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--trial", type=int, required=True)
     parser.add_argument("--harness", type=Path, required=True)
     parser.add_argument("--seconds", type=int, required=True, help="the longest that the trial may take")
+    parser.add_argument("--uids", type=int, nargs=2, required=True, help="first and last user id for sandboxes")
     return parser.parse_args(arguments)

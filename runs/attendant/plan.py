@@ -7,7 +7,7 @@ from typing import Any
 from benchsite.lib.strict_json import load_object
 from runs.wire.failures import StartRefused
 
-SCHEMA = "benchsite.environment-plan/v1"
+SCHEMA = "benchsite.environment-plan/v2"
 MAX_PLAN_BYTES = 256 * 1024
 
 
@@ -40,8 +40,33 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Conduct:
+    """What may be done with the container of one role.
+
+    `session` ends Harbor's session ids of it. In an `exclusive` one everything else is killed before anything leaves
+    it. `uploads` maps what may be sent to where it goes, None for its own place; agent logs that are not among them
+    are not sent back. `downloads` may be fetched, and with `artifacts` what the task declares.
+    """
+
+    session: str
+    exclusive: bool
+    uploads: dict[str, str | None]
+    downloads: tuple[str, ...]
+    artifacts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """The longest that the phases of a trial may take, in seconds. The sandbox may set no other."""
+
+    setup: float
+    agent: float
+    verifier: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """`directory` is the trial's own folder, where `observed.jsonl` and `kept/` go."""
+    """`directory` is the trial's own folder, where `observed.jsonl` and `kept/` go. `conduct` is by role too."""
 
     directory: Path
     run_id: str
@@ -51,6 +76,12 @@ class Plan:
     placeholder: str
     bounds: Bounds
     roles: dict[str, RolePlan]
+    conduct: dict[str, Conduct]
+    deadlines: Deadlines
+
+    def role_of(self, session: str) -> str | None:
+        """The role of a session of Harbor, None for one that the plan does not have."""
+        return next((role for role, conduct in self.conduct.items() if session.endswith(conduct.session)), None)
 
 
 def load_plan(path: Path) -> Plan:
@@ -74,12 +105,16 @@ def _plan(directory: Path, data: bytes) -> Plan:
     document = load_object(data, size=MAX_PLAN_BYTES)
     if document.pop("schema") != SCHEMA:
         raise ValueError("schema")
-    roles = document.pop("roles")
+    roles, conduct = document.pop("roles"), document.pop("conduct")
+    if set(roles) != set(conduct):
+        raise ValueError("conduct")
     return Plan(
         directory=directory,
         journal_directory=Path(document.pop("journal_directory")),
         bounds=Bounds(**document.pop("bounds")),
+        deadlines=Deadlines(**document.pop("deadlines")),
         roles={name: _role(value) for name, value in roles.items()},
+        conduct={name: Conduct(**{**value, "downloads": tuple(value["downloads"])}) for name, value in conduct.items()},
         **document,
     )
 

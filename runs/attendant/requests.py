@@ -68,12 +68,12 @@ class Directories(OfSession, frozen=True, tag="directories"):
 class Upload(OfSession, frozen=True, tag="upload"):
     """Send what follows as a content (a tar stream below ``content``) to ``target``."""
 
-    purpose: Annotated[str, Meta(pattern="^(environment|tests|artifacts_in)$")]
+    purpose: Annotated[str, Meta(pattern="^(environment|tests|artifacts_in|agent_logs)$")]
     target: PathText
 
 
 class SkipUpload(OfSession, frozen=True, tag="skip_upload"):
-    """Harbor would put the agent's own logs back into a container that it stops next; nobody reads them there."""
+    """May the agent's logs stay where they are? Answered by ``skipped``; if not, they are uploaded."""
 
     target: PathText
 

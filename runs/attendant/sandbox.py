@@ -3,6 +3,9 @@
 What is mounted is made reachable first, in a mount namespace of the launcher's own: the sandbox's uid can enter
 neither the worker's folders nor an interpreter below root's home. Nothing of the host is writable, nothing of the run
 is mounted at all: what Harbor reads and what it leaves travel over the socket pair.
+
+Everything of a sandbox is one process group, from the launcher's first step: bubblewrap begins no session, and the
+filter lets nobody leave. So the launcher's recorded identity is enough to end all of it, and to see that it is gone.
 """
 
 import errno
@@ -16,29 +19,36 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-UID = 64023
+from runs.attendant.uids import NoUid, OwnUid, own_uid
+
 ADDRESS_SPACE_BYTES = 2 * 1024**3
 PRIVATE_BYTES = 512 * 1024**2
+# A file without content takes memory as well, of which a tmpfs counts nothing but this.
+PRIVATE_INODES = 16 * 1024
 FILE_BYTES = 128 * 1024**2
 OPEN_FILES = 256
 TASKS = 128
 PROGRAMS = ("bwrap", "setpriv", "prlimit", "unshare", "mount")
 # In a private mount namespace anything may be mounted over it.
 _STAGE = "/mnt"
+# The line on standard input comes once the launcher is recorded; without it whoever launched it is gone.
 _SCRIPT = """
+read -r go; exec </dev/null
 mount -t tmpfs -o mode=0755,size=64k,nr_inodes=64 stage "$1"
-stage=$1 count=$2; shift 2
+mkdir "$1/private"; mount -t tmpfs -o "$2" private "$1/private"
+stage=$1 count=$3; shift 3
 while [ "$count" -gt 0 ]; do
   count=$((count - 1)); mkdir "$stage/$count"; mount --bind "$1" "$stage/$count"; shift
 done
 exec "$@"
 """
+GO = b"\n"
 _AF_UNIX = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
 # One process with threads: its address space is then all its memory, and nothing outlives it.
-_NO_PROCESSES = ("fork", "vfork")
+_NO_PROCESSES = ("fork", "vfork", "setsid", "setpgid")
 _DENIED = (
     "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
     "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsmount", "fsconfig", "fspick", "move_mount",
@@ -64,18 +74,30 @@ class SandboxMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """``harness`` is the prepared environment's folder, ``home`` the private, writable folder inside."""
+    """``harness`` is the prepared environment's folder, ``home`` the private, writable folder inside.
+
+    ``user`` is its own, where the worker may give it one; ``seconds`` of processor time end it.
+    """
 
     harness: Path
     home: Path
     seconds: int
+    user: OwnUid | None
 
     @property
     def python(self) -> Path:
         return self.harness / "bin" / "python"
 
+    @property
+    def descriptors(self) -> list[int]:
+        """What the launcher must inherit beside the filter: its user's lock, kept by the sandbox's first process."""
+        return [] if self.user is None else [self.user.lock]
+
     def command(self, program: Sequence[str], *, seccomp: int) -> list[str]:
-        """The argument list that becomes `program` inside. ``seccomp`` is the filter's descriptor."""
+        """The argument list that becomes `program` inside, after `GO` on its standard input.
+
+        ``seccomp`` is the filter's descriptor.
+        """
         sources = [source for source in (self.harness, interpreter_of(self.harness)) if not _is_system(source)]
         stages = [f"{_STAGE}/{number}" for number in reversed(range(len(sources)))]
         binds = [
@@ -85,29 +107,45 @@ class Sandbox:
             "core": 0, "nofile": OPEN_FILES, "fsize": FILE_BYTES, "as": ADDRESS_SPACE_BYTES, "nproc": TASKS,
             "cpu": self.seconds,
         }  # fmt: skip
+        owner = 0 if self.user is None else self.user.number
+        private = f"nosuid,nodev,mode=0700,uid={owner},gid={owner},size={PRIVATE_BYTES},nr_inodes={PRIVATE_INODES}"
         return [
             "unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "--propagation", "private", "--",
             "/bin/sh", "-euc", _SCRIPT, "stage",
-            _STAGE, str(len(sources)), *map(str, sources),
+            _STAGE, private, str(len(sources)), *map(str, sources),
             "prlimit", *(f"--{name}={value}:{value}" for name, value in limits.items()), "--",
-            *_another_user(),
-            "bwrap", "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session",
+            *self._another_user(),
+            "bwrap", "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent",
             "--clearenv", "--seccomp", str(seccomp), "--hostname", "sandbox",
+            *(["--sync-fd", str(self.user.lock)] if self.user is not None else []),
             "--ro-bind", "/usr", "/usr", *_system_links(),
             "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
             *binds,
-            "--size", str(PRIVATE_BYTES), "--tmpfs", str(self.home), "--remount-ro", "/", "--chdir", str(self.home),
+            "--bind", f"{_STAGE}/private", str(self.home), "--remount-ro", "/", "--chdir", str(self.home),
             "--", *program,
         ]  # fmt: skip
 
+    def _another_user(self) -> list[str]:
+        """Only root can become somebody else; otherwise the user stays, which the preview asks to accept."""
+        if self.user is None:
+            return []
+        # Bubblewrap dies with its parent too, but only from when it runs.
+        dying = ["--pdeathsig", "KILL"]
+        who = self.user.number
+        return ["setpriv", f"--reuid={who}", f"--regid={who}", "--clear-groups", "--no-new-privs", *dying, "--"]
 
-def _another_user() -> list[str]:
-    """Only root can become somebody else; another worker's sandbox keeps its user, which the preview asks to accept."""
+
+@contextmanager
+def sandbox_user(uids: range) -> Iterator[OwnUid | None]:
+    """A user id of its own for one sandbox; None for a worker that is not root. Raises SandboxMissing."""
     if os.geteuid() != 0:
-        return []
-    # Bubblewrap dies with its parent too, but only from when it runs.
-    dying = ["--pdeathsig", "KILL"]
-    return ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs", *dying, "--"]
+        yield None
+        return
+    try:
+        with own_uid(uids) as user:
+            yield user
+    except NoUid as error:
+        raise SandboxMissing("sandbox.no_uid", str(error)) from error
 
 
 def interpreter_of(harness: Path) -> Path:
@@ -158,6 +196,9 @@ def system_call_filter() -> Iterator[IO[bytes]]:
     rules.add_rule(seccomp.ERRNO(errno.EAFNOSUPPORT), "socket", seccomp.Arg(0, seccomp.NE, _AF_UNIX))
     # The sandbox's own init is of the same user, and could be made to forget with whom it dies.
     rules.add_rule(refused, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, _PR_SET_PDEATHSIG))
+    # Its launcher is in its process group, and of its user: no signal to a group, or to all.
+    rules.add_rule(refused, "kill", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, 0))
+    rules.add_rule(refused, "kill", seccomp.Arg(0, seccomp.MASKED_EQ, 0x80000000, 0x80000000))
     for request in (_TIOCSTI, _TIOCLINUX):
         rules.add_rule(refused, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, request))
     with TemporaryFile() as file:

@@ -12,9 +12,11 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from benchsite.lib.strict_json import load_object
 from runs.attendant import preloading, requests
@@ -28,7 +30,6 @@ from runs.attendant.commands import (
     script_made_executable,
 )
 from runs.attendant.container import Container, Who, record_failure
-from runs.attendant.downloads import AGENT_LOGS, VERIFIER_LOGS
 from runs.attendant.execs import Command
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
@@ -41,10 +42,12 @@ from runs.wire.frames import Frame, Violation
 from runs.wire.tar_reader import TOO_MUCH, Limits, unpack
 from runs.wire.threads import in_thread, settled
 
+AGENT_LOGS_BACK = "agent_logs"
 OPEN_DIRECTORY, PLAIN_DIRECTORY = 0o777, tar_writer.DIRECTORY_MODE
-EXEC_LIMIT_S = 3600.0
-AGENT_SUFFIX, VERIFIER_SUFFIX = "__env", "__verifier__trial"
-ROLES = {AGENT_SUFFIX: "agent", VERIFIER_SUFFIX: "verifier"}
+# Harbor's limits strike first, since they began to run before a command came here; ours bound a Harbor that waits on.
+HARBOR_FIRST_S = 5.0
+# How much sooner than a phase's limit its cancel may come: Harbor's clock began before we heard of the phase.
+CLOCK_SLACK_S = 2.0
 # One request per step and no hidden repeats (design 3.8); nothing is fetched while the agent is imported.
 AGENT_ENV = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 # The folder of Harbor's job, as it leaves the sandbox at its end.
@@ -119,6 +122,10 @@ class Service:
     _fetched: bool = False
     _sent: set[str] = field(default_factory=set)
     _asked: int = 0
+    # When each phase's first command came, by the loop's clock.
+    _began: dict[str, float] = field(default_factory=dict)
+    # Whether the sandbox was told to end: from then on it may cancel whenever it likes.
+    terminating: bool = False
     _next: "asyncio.Task[Frame] | None" = None
     # A cancel may have been on its way while the answer was: one after each answer means nothing.
     _may_cross: bool = False
@@ -204,6 +211,7 @@ class Service:
                         raise Violation(
                             "frame_order", f"another question before the answer to {type(request).__name__}"
                         )
+                    self._require_due(request)
                     work.cancel()
             return work.result()
         except BaseException:
@@ -226,8 +234,7 @@ class Service:
                 await self._upload(request, content)
                 return {}, []
             case requests.SkipUpload():
-                self._session(request).skip_upload("agent_logs", request.target)
-                return {}, []
+                return {"skipped": self._skip(request)}, []
             case requests.Flush():
                 await self._session(request).flush()
                 return {}, []
@@ -244,7 +251,7 @@ class Service:
         raise Violation("frame_order", f"{type(request).__name__} at this place")
 
     async def _start(self, request: requests.Start) -> "Answer":
-        role = _role(request.session)
+        role = self._role(request)
         if role in self._opened or request.session in self.sessions:
             raise Violation("session", f"a second {role}")
         self._opened[role] = request.session
@@ -280,35 +287,59 @@ class Service:
         container.announce()
 
     def _prepare_verifier(self, agent: Who) -> None:
-        expected = agent.session_id.removesuffix(AGENT_SUFFIX) + VERIFIER_SUFFIX
+        conduct = self.trial.plan.conduct
+        expected = agent.session_id.removesuffix(conduct[agent.role].session) + conduct["verifier"].session
         who = Who("verifier", agent.trial, expected, agent.trial_uuid)
         preloading.prepare(expected, lambda: _container(self.trial, who))
 
     def _check(self, request: requests.Start, role: str) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
         problems = list(request.refusals)
-        if role not in self.trial.plan.roles:
-            problems.append(f"the session {request.session} has no role in the plan")
-        elif any(not _is_allowed(policy, role, self.trial.plan) for policy in request.policies):
+        if any(not _is_allowed(policy, role, self.trial.plan) for policy in request.policies):
             problems.append("the network policy is not the one that this role has")
         if problems:
             sentence = "This trial asks for something that benchsite does not run."
             raise StartRefused("start.refused", sentence, "; ".join(problems))
 
     async def _exec(self, request: requests.Exec) -> "Answer":
-        session, role = self._session(request), _role(request.session)
+        session, role = self._session(request), self._role(request)
         if role == "verifier":
             script = script_made_executable(request.command)
             if script is not None and session.make_executable(script):
                 return {"exit_code": 0}, [iter(()), iter(())]
         purpose = purpose_of(request.command, role)
         command = self._grading(purpose) if role == "verifier" else self._of_agent(request, purpose, session)
-        limit_s = request.timeout_s or EXEC_LIMIT_S
+        limit_s = self._limit(request, purpose, role)
         finished = await session.execute(purpose, command, limit_s, command.user)
         if role == "agent" and finished.exit_code == 0 and is_install(request.command):
             session.learn_version(request.user)
         said = [iter((text.encode(),)) for text in (finished.stdout, finished.stderr)]
         return {"exit_code": finished.exit_code}, said
+
+    def _phase(self, purpose: Purpose, role: str) -> str:
+        if role == "verifier":
+            return "verifier"
+        return "setup" if purpose in (Purpose.SETUP, Purpose.VERSION) else "agent"
+
+    def _limit(self, request: requests.Exec, purpose: Purpose, role: str) -> float:
+        """The plan's limit of the command's phase, whose clock runs from here on. A shorter one would spoil the trial
+        in the name of its own deadline."""
+        phase = self._phase(purpose, role)
+        limit = float(getattr(self.trial.plan.deadlines, phase))
+        if request.timeout_s is not None and request.timeout_s < limit:
+            raise Violation("deadline", f"{request.timeout_s} s for {phase}")
+        self._began.setdefault(phase, asyncio.get_running_loop().time())
+        return limit + HARBOR_FIRST_S
+
+    def _require_due(self, request: requests.Request) -> None:
+        """A command may be cancelled when its phase's time is over, or when the sandbox was told to end."""
+        if self.terminating or not isinstance(request, requests.Exec):
+            return
+        role = self._role(request)
+        phase = self._phase(purpose_of(request.command, role), role)
+        spent = asyncio.get_running_loop().time() - self._began.get(phase, 0.0)
+        if phase in self._began and spent < getattr(self.trial.plan.deadlines, phase) - CLOCK_SLACK_S:
+            raise Violation("deadline", f"{phase} cancelled after {spent:.1f} s")
 
     def _grading(self, purpose: Purpose) -> Command:
         """In the verifier's container runs the reviewed grading, once, as the task has it: anything else could write a
@@ -333,14 +364,14 @@ class Service:
         return Command(("bash", "-c", request.command), user=request.user, workdir=request.cwd, env=env)
 
     def _require_downloadable(self, request: requests.Look | requests.Download) -> None:
-        """A closed set: the agent's logs and declared artifacts, and after the grading what the verifier left."""
-        if _role(request.session) == "verifier":
-            if request.path != VERIFIER_LOGS or not self._graded:
-                raise Violation("path", f"{request.path} of the verifier")
-        elif request.path not in (AGENT_LOGS, CONVENTION_ARTIFACTS, *self.trial.artifacts()):
-            raise Violation("path", f"{request.path} of the agent")
-        else:
-            self._fetched = True
+        """A closed set, the plan's; what a verifier left only after the grading."""
+        role = self._role(request)
+        conduct = self.trial.plan.conduct[role]
+        if request.path not in (*conduct.downloads, *(self.trial.artifacts() if conduct.artifacts else ())):
+            raise Violation("path", f"{request.path} of the {role}")
+        if role == "verifier" and not self._graded:
+            raise Violation("path", f"{request.path} before the grading")
+        self._fetched = self._fetched or role != "verifier"
 
     def _environment(self, env: dict[str, str], purpose: Purpose) -> dict[str, str]:
         if purpose is not Purpose.AGENT:
@@ -355,36 +386,50 @@ class Service:
         fresh = session.commands_run == 0
         if request.emptied:
             fresh = all(session.is_fresh_below(path) for path in request.paths)
-        if _role(request.session) != "verifier" or not fresh:
+        if self._role(request) != "verifier" or not fresh:
             return False
         session.make_directories(request.paths, OPEN_DIRECTORY if request.world_writable else PLAIN_DIRECTORY)
         return True
 
     async def _upload(self, request: requests.Upload, content: IO[bytes]) -> None:
-        """Send our own copy of what was said; a content that is not that copy is a violation."""
-        session, role = self._session(request), _role(request.session)
-        if self._graded or session.agent_ran or f"{role} {request.target}" in self._sent:
-            raise Violation("frame_order", f"{request.purpose} again, or too late")
+        """Send our own copy of what was said; a content that is not that copy is a violation. Agent logs that the
+        plan lets come back are nobody's to review, and Harbor may have changed them."""
+        session, role = self._session(request), self._role(request)
+        back = request.purpose == AGENT_LOGS_BACK
+        if self._graded or session.agent_ran is not back or f"{role} {request.target}" in self._sent:
+            raise Violation("frame_order", f"{request.purpose} again, or at another time")
         self._sent.add(f"{role} {request.target}")
-        own = self._own_copy(request, role)
-        said = await in_thread(lambda: self._said(content))
+        if not self._is_planned(role, request.purpose, request.target):
+            raise Violation("content", f"{request.purpose} for {role} at {request.target}")
+        own = None if back else self._own_copy(request)
+        with self._received() as place:
+            said = await in_thread(lambda: _unpacked(content, place, self.trial.limits))
+            if own is None:
+                own = place = place.rename(self.trial.work / f"agent-logs-{uuid4().hex}")
         with translated("upload"):
             upload = await in_thread(lambda: _packed(request, own, self.trial.limits))
         if said != _listed(upload):
             raise Violation("content", f"other files than the reviewed {request.purpose}")
         session.queue(upload)
 
-    def _own_copy(self, request: requests.Upload, role: str) -> Path:
-        match request.purpose, role, request.target:
-            case "environment", "agent", "/app":
-                return self.trial.task / "environment"
-            case "tests", "verifier", "/tests":
-                return self.trial.task / "tests"
-            case "artifacts_in", "verifier", _:
-                kept = self._kept_artifact(request.target)
-                if kept is not None:
-                    return kept
-        raise Violation("content", f"{request.purpose} for {role} at {request.target}")
+    def _is_planned(self, role: str, purpose: str, target: str) -> bool:
+        uploads = self.trial.plan.conduct[role].uploads
+        return purpose in uploads and uploads[purpose] in (None, target)
+
+    def _skip(self, request: requests.SkipUpload) -> bool:
+        """Whether agent logs stay where they are: Harbor would put them back into a container that it stops next."""
+        if self._is_planned(self._role(request), AGENT_LOGS_BACK, request.target):
+            return False
+        self._session(request).skip_upload(AGENT_LOGS_BACK, request.target)
+        return True
+
+    def _own_copy(self, request: requests.Upload) -> Path:
+        """Where we have what is sent for this purpose."""
+        if request.purpose != "artifacts_in":
+            return self.trial.task / request.purpose
+        if (kept := self._kept_artifact(request.target)) is not None:
+            return kept
+        raise Violation("content", f"{request.purpose} at {request.target}")
 
     def _kept_artifact(self, path: str) -> Path | None:
         """The copy of an artifact that left the agent's container and may enter the verifier's at the same place."""
@@ -394,17 +439,13 @@ class Service:
             return None
         return fetched.copy.root if fetched.is_taken else None
 
-    def _said(self, content: IO[bytes]) -> dict[str, str]:
-        """Path -> SHA-256 of the files in the content, read strictly and thrown away."""
+    @contextmanager
+    def _received(self) -> Iterator[Path]:
+        """A place in the run's disposable folder for what the sandbox said."""
         self.trial.work.mkdir(mode=0o700, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=self.trial.work, prefix="said-"))
         try:
-            copy = KeptCopy(scratch / "content")
-            content.seek(0)
-            unpacked = unpack(iter(lambda: content.read(_READ), b""), "content", copy, self.trial.limits)
-            if not unpacked.complete or unpacked.refusals:
-                raise Violation("archive", ", ".join(refusal.code for refusal in unpacked.refusals))
-            return {entry.path: entry.sha256 for entry in copy.entries}
+            yield scratch / "content"
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -430,6 +471,12 @@ class Service:
         if session is not None and request.session not in self._stopped:
             self._stopped.add(request.session)
             await session.close()
+
+    def _role(self, request: requests.OfSession) -> str:
+        role = self.trial.plan.role_of(request.session)
+        if role is None:
+            raise Violation("session", "a session without a role")
+        return role
 
     def _session(self, request: requests.OfSession) -> Session:
         session = self.sessions.get(request.session)
@@ -468,17 +515,20 @@ def _container(trial: Trial, who: Who) -> Container:
     return Container(journal, who, trial.plan.roles[who.role], trial.observed)
 
 
-def _role(session: str) -> str:
-    role = next((role for suffix, role in ROLES.items() if session.endswith(suffix)), None)
-    if role is None:
-        raise Violation("session", "a session without a role")
-    return role
-
-
 def _is_allowed(policy: requests.Policy, role: str, plan: Plan) -> bool:
-    if role == "verifier":
+    if plan.roles[role].network_id is None:
         return policy.mode == "no-network"
-    return policy.mode == "allowlist" and policy.hosts == [plan.roles["agent"].gateway_host]
+    return policy.mode == "allowlist" and policy.hosts == [plan.roles[role].gateway_host]
+
+
+def _unpacked(content: IO[bytes], place: Path, limits: Limits) -> dict[str, str]:
+    """Path -> SHA-256 of the files in the content, read strictly and laid out at `place`."""
+    copy = KeptCopy(place)
+    content.seek(0)
+    unpacked = unpack(iter(lambda: content.read(_READ), b""), "content", copy, limits)
+    if not unpacked.complete or unpacked.refusals:
+        raise Violation("archive", ", ".join(refusal.code for refusal in unpacked.refusals))
+    return {entry.path: entry.sha256 for entry in copy.entries}
 
 
 def _packed(request: requests.Upload, own: Path, limits: Limits) -> tar_writer.Upload:

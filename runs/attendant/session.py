@@ -1,7 +1,7 @@
 """One open container of a trial: the order of what is done with it, its limits and its record.
 
-Uploads wait in an outbox and go in one stream before the next command. Before anything leaves an agent's
-container every other process in it is killed; then all that Harbor will ask for leaves at once.
+Uploads wait in an outbox and go in one stream before the next command. Before anything leaves a container that the
+plan calls exclusive every other process in it is killed; then all that Harbor will ask for leaves at once.
 """
 
 import asyncio
@@ -72,6 +72,7 @@ class Session:
         self._results: dict[str, Fetched] = {}
         self._version: asyncio.Task[None] | None = None
         self._hushed = False
+        self._exclusive = plan.conduct[who.role].exclusive
         self.commands_run = 0
         self.agent_ran = False
 
@@ -210,14 +211,14 @@ class Session:
         return self._results.get(path)
 
     def _expected_with(self, path: str) -> list[str]:
-        if self._who.role != "agent" or path != AGENT_LOGS:
+        if not self._exclusive or path != AGENT_LOGS:
             return []
         return [p for p in dict.fromkeys((*self._artifacts, CONVENTION_ARTIFACTS)) if p != path]
 
     async def _hush(self) -> None:
         """Kill what an agent left running. TransferFailed when something survives: nothing is read then."""
         await self.flush()
-        if self._who.role != "agent" or self._hushed:
+        if not self._exclusive or self._hushed:
             return
         try:
             with translated("kill"):
@@ -232,12 +233,12 @@ class Session:
         self._hushed = True
 
     async def _fetch_all(self, paths: list[str]) -> None:
-        """All downloads and the counters at once; nothing but us runs in the container by now."""
+        """All downloads and the counters at once; in an exclusive container nothing but us runs by now."""
         await asyncio.gather(
             *(in_thread(partial(self._fetch, path)) for path in paths),
             in_thread(self._container.count),
         )
-        if any(self._results[path].cut_off for path in paths):
+        if self._exclusive and any(self._results[path].cut_off for path in paths):
             await in_thread(self._container.kill_others)
 
     def _fetch(self, path: str) -> None:

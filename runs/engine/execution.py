@@ -193,7 +193,8 @@ class Execution:
         if ordinal > len(self.spec.tasks) or ordinal in self.waiting:
             return
         self.folder.make_trial(ordinal)
-        process = TrialProcess(self.folder, self.journal, ordinal, self._assets.harness.path, self.spec.limits.trial_s)
+        harness, seconds = self._assets.harness.path, self.spec.limits.trial_s
+        process = TrialProcess(self.folder, self.journal, ordinal, harness, seconds, settings.SANDBOX_UIDS)
         process.start_early()
         self.waiting[ordinal] = process
 

@@ -130,9 +130,7 @@ class OwnedEnvironment(RefusingEnvironment):
 
     async def _send(self, pack: Callable[..., tar_writer.Upload], source: Path, target: str) -> None:
         purpose = self._upload_purpose(source)
-        if purpose == "agent_logs":
-            # Harbor would put the agent's own logs back into a container that it stops next.
-            await self._ask("skip_upload", target=target)
+        if purpose == "agent_logs" and (await self._ask("skip_upload", target=target)).fields["skipped"]:
             return
         with translated("upload"):
             content = tar_writer.stream([pack(purpose, source, "/content", LIMITS)])

@@ -6,22 +6,33 @@ its attempt would not have worked anyway.
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from runs.attendant.sandbox import PRIVATE_BYTES, UID, Sandbox, missing_programs, system_call_filter
+from runs.attendant.sandbox import (
+    GO,
+    PRIVATE_BYTES,
+    PRIVATE_INODES,
+    Sandbox,
+    missing_programs,
+    sandbox_user,
+    system_call_filter,
+)
 
 pytestmark = pytest.mark.harbor_compatibility
 
 PYTHON = Path(sys.prefix)
+UIDS = range(70_000, 70_064)
 PREAMBLE = """
 import ctypes, errno, os, resource, socket, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,7 +75,8 @@ def without(*parts: str) -> Weakening:
 def as_the_worker(argv: list[str]) -> list[str]:
     """No uid of its own."""
     start = argv.index("setpriv")
-    return [*argv[:start], *argv[argv.index("--", start) + 1 :]]
+    argv = [*argv[:start], *argv[argv.index("--", start) + 1 :]]
+    return [re.sub(r",uid=[0-9]+,gid=[0-9]+,", ",uid=0,gid=0,", part) for part in argv]
 
 
 def with_arguments(*more: str) -> Weakening:
@@ -75,6 +87,11 @@ def with_arguments(*more: str) -> Weakening:
         return [*argv[:end], *more, *argv[end:]]
 
     return weaken
+
+
+def private_folder(options: str, others: str) -> Weakening:
+    """Other mount options for the one folder that can be written."""
+    return lambda argv: [part.replace(options, others) for part in argv]
 
 
 def limit(name: str) -> Weakening:
@@ -112,7 +129,7 @@ def mounted_at(path: Path) -> Weakening:
     """A folder of the host, writable at its own place."""
 
     def weaken(argv: list[str]) -> list[str]:
-        where = argv.index("--size")
+        where = argv.index("--bind")
         return [*argv[:where], "--bind", str(path), str(path), *argv[where:]]
 
     return weaken
@@ -182,13 +199,15 @@ def attempts() -> Iterator[Attempt]:
         lambda argv: [part for part in argv if part not in ("--hostname", "sandbox")],
     )
     yield Attempt("the worker's environment", "os.environ['WORKER_SECRET']", without("--clearenv"))
+    yield Attempt("more disk than it has", _FILL, private_folder(f"size={PRIVATE_BYTES}", "size=90%"))
     yield Attempt(
-        "more disk than it has",
-        _FILL,
-        lambda argv: [
-            part for position, part in enumerate(argv) if part != "--size" and argv[position - 1] != "--size"
-        ],
+        "more files than it has",
+        f"[open(f'f{{n}}', 'w').close() for n in range({PRIVATE_INODES + 1})]",
+        private_folder(f"nr_inodes={PRIVATE_INODES}", "nr_inodes=0"),
     )
+    yield Attempt("a session of its own", "os.setsid()", no_filter)
+    yield Attempt("a process group of its own", "os.setpgid(0, 0)", no_filter)
+    yield Attempt("a signal to its launcher's group", "os.kill(0, 0)", no_filter)
     yield Attempt("a larger file than any", "open('f', 'wb').truncate(200 << 20)", limit("fsize"))
     yield Attempt("more memory than it has", "bytearray(3 << 30)", limit("as"))
     yield Attempt("more descriptors than it has", "[os.dup(0) for _ in range(400)]", limit("nofile"))
@@ -216,17 +235,22 @@ class Host:
     def run(self, code: str, weaken: Weakening = lambda argv: argv) -> str:
         """What the attempt says inside."""
         program = PREAMBLE + f"    {code}\n" + END
-        sandbox = Sandbox(PYTHON, self.folder / "private", 20)
-        sandbox.home.mkdir(exist_ok=True)
-        arguments = [str(self.secret), str(self.port), self.abstract, str(os.getpid())]
-        argv = [str(sandbox.python), "-I", "-B", "-c", program, *arguments]
-        with system_call_filter() as filter_file:
-            command = weaken(sandbox.command(argv, seccomp=filter_file.fileno()))
+        with made(self.folder) as sandbox, system_call_filter() as filter_file:
+            arguments = [str(self.secret), str(self.port), self.abstract, str(os.getpid())]
+            argv = [str(sandbox.python), "-I", "-B", "-c", program, *arguments]
             done = subprocess.run(
-                command, pass_fds=[filter_file.fileno()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                weaken(sandbox.command(argv, seccomp=filter_file.fileno())), input=GO.decode(),
+                pass_fds=[filter_file.fileno(), *sandbox.descriptors], capture_output=True, text=True,
                 env={"PATH": os.environ["PATH"], "WORKER_SECRET": "x"}, timeout=120, check=False,
             )  # fmt: skip
         return done.stdout.strip() or f"exit {done.returncode}: {done.stderr.strip()[-300:]}"
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Sandbox]:
+    (folder / "private").mkdir(exist_ok=True)
+    with sandbox_user(UIDS) as user:
+        yield Sandbox(PYTHON, folder / "private", 20, user)
 
 
 @pytest.fixture(scope="module")
@@ -250,20 +274,21 @@ def test_it_is_not_reached_and_would_be_without_its_defence(host: Host, attempt:
     assert host.run(attempt.code, attempt.weaken) == "reached"
 
 
-def test_it_is_nobody_for_the_kernel_and_in_no_group(host: Host) -> None:
+def test_it_is_nobody_else_for_the_kernel_and_in_no_group(host: Host) -> None:
     """What `id` says inside proves nothing: the file that it makes is looked at from outside."""
-    sandbox = Sandbox(PYTHON, host.folder / "private", 20)
     shared = Path("/tmp") / f"benchsite-test-{uuid.uuid4().hex}"
     shared.mkdir(mode=0o777)
     shared.chmod(0o777)
     try:
-        program = ["/usr/bin/env", str(sandbox.python), "-I", "-c", f"open('{shared}/f', 'w')"]
-        with system_call_filter() as filter_file:
-            command = sandbox.command(program, seccomp=filter_file.fileno())
-            command = mounted_at(shared)(command)
-            subprocess.run(command, pass_fds=[filter_file.fileno()], check=True, timeout=120)
-        made = (shared / "f").stat()
-        assert (made.st_uid, made.st_gid) == (UID, UID)
+        with made(host.folder) as sandbox, system_call_filter() as filter_file:
+            program = ["/usr/bin/env", str(sandbox.python), "-I", "-c", f"open('{shared}/f', 'w')"]
+            command = mounted_at(shared)(sandbox.command(program, seccomp=filter_file.fileno()))
+            inherited = [filter_file.fileno(), *sandbox.descriptors]
+            subprocess.run(command, pass_fds=inherited, check=True, timeout=120, input=GO)
+            assert sandbox.user is not None
+            own = sandbox.user.number
+        made_there = (shared / "f").stat()
+        assert (made_there.st_uid, made_there.st_gid) == (own, own)
     finally:
         shutil.rmtree(shared)
 

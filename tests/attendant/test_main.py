@@ -14,11 +14,12 @@ import pytest
 
 from runs.attendant import main
 from runs.attendant.main import Attendant, Exit, NotStarting
-from runs.attendant.plan import Bounds, Plan
+from runs.attendant.plan import Bounds, Deadlines, Plan
 from runs.ownership import Journal, process_identity
 from runs.wire import frames
 
 GO = json.dumps({"token": "the token"}).encode() + b"\n"
+UIDS = range(70_000, 70_064)
 READY = frames.message({"do": "ready"})
 
 
@@ -33,11 +34,13 @@ def run_directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def attendant(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Attendant:
     def plan(path: Path) -> Plan:
-        return Plan(path.parent, "r", 1, "task", run_directory, "placeholder", Bounds(1, 1, 1), {})
+        return Plan(
+            path.parent, "r", 1, "task", run_directory, "placeholder", Bounds(1, 1, 1), {}, {}, Deadlines(1, 1, 1)
+        )
 
     monkeypatch.setattr(main, "load_plan", plan)
     monkeypatch.setattr(main, "observed_at", lambda _: SimpleNamespace(write=lambda *_, **__: None))
-    return Attendant(run_directory, 1, Path("/harness"), 60)
+    return Attendant(run_directory, 1, Path("/harness"), 60, UIDS)
 
 
 def until_go(

@@ -5,6 +5,7 @@ import json
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,15 +16,19 @@ from hypothesis import strategies as st
 
 from runs.attendant import service as module
 from runs.attendant.downloads import DownloadState, Fetched
-from runs.attendant.plan import Bounds, Plan, RolePlan
+from runs.attendant.plan import Bounds, Conduct, Deadlines, Plan, RolePlan
 from runs.attendant.service import Service, Trial
+from runs.engine.trials.harbor_config import CONDUCT
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
 from runs.wire.failures import ExecTimedOut
 from runs.wire.frames import Violation
 
 AGENT, VERIFIER = "task__x__env", "task__x__verifier__trial"
-ROLE = RolePlan("sha256:" + "0" * 64, 1.0, 1 << 28, 64, 256, {"/app": 1 << 20}, gateway_host="model-gateway")
+ROLE = RolePlan("sha256:" + "0" * 64, 1.0, 1 << 28, 64, 256, {"/app": 1 << 20})
+ROLES = {"agent": replace(ROLE, network_id="n", gateway_host="model-gateway"), "verifier": ROLE}
+REVIEWED = {role: Conduct(**{**found, "downloads": tuple(found["downloads"])}) for role, found in CONDUCT.items()}
+DEADLINES = Deadlines(60, 100, 30)
 
 
 class FakeSession:
@@ -60,7 +65,7 @@ class FakeSession:
     async def execute(self, purpose: Any, command: Any, limit_s: float, user: str) -> Any:
         self.commands_run += 1
         self.agent_ran = self.agent_ran or purpose.value == "agent"
-        self.said.append(("exec", purpose.value, dict(command.env)))
+        self.said.append(("exec", purpose.value, dict(command.env), limit_s))
         if "forever" in command.argv[-1]:
             self.forever = asyncio.Event()
             await self.forever.wait()
@@ -82,7 +87,9 @@ class FakeSession:
 class Peer:
     """One attendant's service, and the other end of its socket in the test's hands."""
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conduct: dict[str, Conduct] | None = None
+    ) -> None:
         self.run = tmp_path / uuid.uuid4().hex
         for name, data in {
             "tasks/task/environment/a.txt": b"a",
@@ -94,9 +101,12 @@ class Peer:
         }.items():
             (self.run / name).parent.mkdir(parents=True, exist_ok=True)
             (self.run / name).write_bytes(data)
-        roles = {"agent": ROLE, "verifier": ROLE}
-        plan = Plan(self.run / "trials/1", "r", 1, "task", self.run, "placeholder", Bounds(1000, 10**6, 50), roles)
+        plan = Plan(
+            self.run / "trials/1", "r", 1, "task", self.run, "placeholder", Bounds(1000, 10**6, 50),
+            ROLES, conduct or REVIEWED, DEADLINES,
+        )  # fmt: skip
         self.failures: list[Any] = []
+        self.terminating = False
         observed: Any = SimpleNamespace(write=lambda *args, **fields: self.failures.append((args, fields)))
         self.trial = Trial(self.run, 1, plan, observed, "the-token")
         self.sessions: dict[str, FakeSession] = {}
@@ -114,7 +124,7 @@ class Peer:
         async def both() -> int | str:
             ours, theirs = socket.socketpair()
             reader, writer = await asyncio.open_connection(sock=ours)
-            service = Service(self.trial, reader, writer)
+            service = Service(self.trial, reader, writer, terminating=self.terminating)
             talk = Talk(*await asyncio.open_connection(sock=theirs))
             acting = asyncio.ensure_future(act(talk))
             try:
@@ -161,7 +171,7 @@ class Talk:
         return answer
 
     async def start(self, session: str) -> dict[str, Any]:
-        verifier = session == VERIFIER
+        verifier = session in (VERIFIER, "task__grader")
         policy = {"mode": "no-network"} if verifier else {"mode": "allowlist", "hosts": ["model-gateway"]}
         self.send(
             "start",
@@ -431,6 +441,30 @@ async def _relative(talk: Talk, peer: Peer) -> None:
     talk.send("download", session=AGENT, path="../../etc")
 
 
+async def _a_tiny_deadline_for_the_agent(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND, timeout_s=0.5))
+
+
+async def _a_tiny_deadline_for_the_grading(talk: Talk, peer: Peer) -> None:
+    await talk.start(VERIFIER)
+    talk.send("exec", **command(VERIFIER, GRADING, timeout_s=29.0))
+
+
+async def _an_agent_that_is_cut_short(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND.replace("--exit-immediately", "-c forever --exit-immediately")))
+    talk.send("cancel")
+
+
+async def _logs_back_where_the_plan_leaves_them(talk: Talk, peer: Peer) -> None:
+    await talk.start(AGENT)
+    talk.send("exec", **command(AGENT, AGENT_COMMAND))
+    await talk.answer()
+    talk.send("upload", session=AGENT, purpose="agent_logs", target="/logs/agent")
+    talk.content({"forged.json": b"1"}, peer.run / "sent")
+
+
 async def _ready_again(talk: Talk, peer: Peer) -> None:
     talk.send("ready")
 
@@ -464,6 +498,8 @@ async def _link_in_the_job(talk: Talk, peer: Peer) -> None:
         (_more_requests_than_a_trial_has, "requests"),
         (_own_command_beside_the_grader, "command"), (_graded_twice, "command"),
         (_other_tests, "content"), (_more_tests, "content"), (_other_artifacts, "content"),
+        (_a_tiny_deadline_for_the_agent, "deadline"), (_a_tiny_deadline_for_the_grading, "deadline"),
+        (_an_agent_that_is_cut_short, "deadline"), (_logs_back_where_the_plan_leaves_them, "content"),
         (_artifacts_over_the_tests, "content"), (_tests_for_the_agent, "content"),
         (_two_questions, "frame_order"), (_cancel_of_nothing, "frame_order"), (_content_of_nothing, "frame_order"),
         (_ready_again, "frame_order"),
@@ -482,7 +518,11 @@ def test_what_was_sent_in_place_of_the_reviewed_files_never_reaches_a_container(
     assert not [each for each in peer.sessions["verifier"].said if each[0] == "upload"]
 
 
-def test_a_cancelled_command_is_answered_as_cancelled_and_the_conversation_goes_on(peer: Peer) -> None:
+def test_a_cancelled_command_is_answered_as_cancelled_and_the_conversation_goes_on(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOCK_SLACK_S", 60.0)
+
     async def act(talk: Talk) -> None:
         await talk.start(AGENT)
         talk.send("exec", **command(AGENT, "mkdir -p /forever"))
@@ -493,6 +533,97 @@ def test_a_cancelled_command_is_answered_as_cancelled_and_the_conversation_goes_
         talk.left()
 
     assert peer.talk(act) == 0
+
+
+def test_the_plans_deadline_bounds_a_harbor_that_names_none_or_a_longer_one(peer: Peer) -> None:
+    async def act(talk: Talk) -> None:
+        await talk.start(AGENT)
+        for text, timeout in (("mkdir -p /x", None), ("mkdir -p /y", 60.0), (AGENT_COMMAND, 86_000.0)):
+            talk.send("exec", **command(AGENT, text, timeout_s=timeout))
+            await talk.answer()
+        talk.left()
+
+    assert peer.talk(act) == 0
+    limits = [each[3] for each in peer.sessions["agent"].said if each[0] == "exec"]
+    assert limits == [65.0, 65.0, 105.0]
+
+
+def test_at_its_deadline_or_at_a_stop_a_command_may_be_cancelled(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    forever = AGENT_COMMAND.replace("--exit-immediately", "-c forever --exit-immediately")
+
+    async def act(talk: Talk) -> None:
+        await talk.start(AGENT)
+        talk.send("exec", **command(AGENT, forever))
+        talk.send("cancel")
+        assert (await talk.answer())["cancelled"] is True
+        talk.left()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "CLOCK_SLACK_S", 100.0)  # as if that much of its 100 s had passed
+        assert peer.talk(act) == 0
+    assert peer.talk(act) == "sandbox.deadline"
+    peer.terminating = True
+    assert peer.talk(act) == 0
+
+
+ANOTHER = {
+    "agent": replace(
+        REVIEWED["agent"], session="__main", exclusive=False, artifacts=False, downloads=("/logs/agent", "/srv/state"),
+        uploads={"environment": "/srv", "agent_logs": "/logs/agent"},
+    ),
+    "verifier": replace(REVIEWED["verifier"], session="__grader"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
+    """A peer of a trial with another plan."""
+    return Peer(tmp_path, monkeypatch, ANOTHER)
+
+
+def test_another_plan_has_other_sessions_transfers_and_lets_logs_come_back(another: Peer) -> None:
+    async def act(talk: Talk) -> None:
+        await talk.start("task__main")
+        talk.send("upload", session="task__main", purpose="environment", target="/srv")
+        talk.content({"a.txt": b"a"}, another.run / "sent")
+        await talk.answer()
+        talk.send("exec", **command("task__main", AGENT_COMMAND))
+        await talk.answer()
+        talk.send("download", session="task__main", path="/srv/state")
+        await talk.answer()
+        talk.send("skip_upload", session="task__main", target="/logs/agent")
+        assert (await talk.answer())["skipped"] is False
+        talk.send("upload", session="task__main", purpose="agent_logs", target="/logs/agent")
+        talk.content({"changed.json": b"by Harbor"}, another.run / "logs")
+        await talk.answer()
+        assert [answer.get("error") for answer in talk.answers] == [None] * 6
+        talk.left()
+
+    assert another.talk(act) == 0
+    uploads = [said[1:] for said in another.sessions["agent"].said if said[0] == "upload"]
+    assert uploads == [("environment", ["/srv/a.txt"]), ("agent_logs", ["/logs/agent/changed.json"])]
+
+
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        ({"do": "download", "path": "/app/output"}, "path"),
+        ({"do": "download", "path": "/logs/artifacts"}, "path"),
+        ({"do": "upload", "purpose": "environment", "target": "/app"}, "content"),
+        ({"do": "upload", "purpose": "tests", "target": "/tests"}, "content"),
+        ({"do": "flush", "session": AGENT}, "session"),
+    ],
+)
+def test_what_only_the_reviewed_plan_allows_is_refused_by_another(
+    another: Peer, ask: dict[str, Any], code: str
+) -> None:
+    async def act(talk: Talk) -> None:
+        await talk.start("task__main")
+        talk.send(**{"session": "task__main", **ask})
+        if ask["do"] == "upload":
+            talk.content({"a.txt": b"a"}, another.run / "sent")
+
+    assert another.talk(act) == f"sandbox.{code}"
 
 
 def test_a_failure_names_its_kind_and_keeps_its_detail_private(peer: Peer) -> None:

@@ -95,8 +95,8 @@ class World:
         class Process:
             """A trial's process that ends by itself, or is stopped by the reason that it is given."""
 
-            def __init__(self, folder: Any, journal: Any, ordinal: int, harness: Path, seconds: int) -> None:
-                made.bind(folder, journal, ordinal, harness, seconds)
+            def __init__(self, *arguments: Any) -> None:
+                ordinal = made.bind(*arguments).arguments["ordinal"]
                 self.ordinal, self.mono_started = ordinal, 0.0
 
             def start_early(self) -> None:

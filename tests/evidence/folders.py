@@ -752,7 +752,7 @@ def _plan(number: int) -> dict[str, Any]:
     network = {"network_id": NETWORK, "network_name": "benchsite-0", "gateway_ip": "172.20.0.2"}
     role = {**copy.deepcopy(LIMITS), "env": {}}
     return {
-        "schema": "benchsite.environment-plan/v1",
+        "schema": "benchsite.environment-plan/v2",
         "run_id": RUN_ID,
         "trial": number,
         "task": f"task-{number}",
@@ -763,7 +763,19 @@ def _plan(number: int) -> dict[str, Any]:
         },
         "bounds": {"exec_output_bytes": 262144, "transfer_bytes": 2**26, "transfer_files": 2048},
         "placeholder": PLACEHOLDER,
-    }
+        "conduct": {
+            "agent": {
+                "session": "__env", "exclusive": True, "uploads": {"environment": "/app"},
+                "downloads": ["/logs/agent", "/logs/artifacts"], "artifacts": True,
+            },
+            "verifier": {
+                "session": "__verifier__trial", "exclusive": False,
+                "uploads": {"tests": "/tests", "artifacts_in": None},
+                "downloads": ["/logs/verifier"], "artifacts": False,
+            },
+        },
+        "deadlines": {"setup": 60, "agent": 300, "verifier": 60},
+    }  # fmt: skip
 
 
 def _job_result() -> dict[str, Any]:

@@ -314,6 +314,21 @@ ALTERED: dict[str, tuple[Change, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("plan", "conduct", "agent", "exclusive", value=False),
+        put("plan", "conduct", "verifier", "uploads", "solution", value="/tests"),
+        gone("plan", "conduct"),
+        put("plan", "deadlines", "agent", value=5),
+    ],
+)
+def test_a_plan_that_lets_more_be_done_with_its_containers_is_named(change: Change, tmp_path: Path) -> None:
+    run = passing_run(1)
+    change(run)
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).code == TOLD
+
+
 @pytest.mark.parametrize("make", [lambda: passing_run(1), lambda: load_run(REAL)], ids=["synthetic", "real"])
 @pytest.mark.parametrize("name", ALTERED)
 def test_what_was_altered_is_named_and_never_evaluated(name: str, make: Callable[[], RunCase], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.real_parts import Parts
+from tests.attendant.real_parts import Parts
 
 pytestmark = pytest.mark.harbor_compatibility
 

@@ -107,3 +107,17 @@ def test_a_wrong_setting_is_one_sentence_and_no_traceback() -> None:
     variables = {**os.environ, "BENCHSITE_DEBUG": "perhaps"}
     done = subprocess.run(commandline.command("status"), env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "BENCHSITE_DEBUG is 'perhaps'; write 1 or 0.\n")
+
+
+def test_user_ids_for_sandboxes_are_a_range_of_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHSITE_SANDBOX_UIDS", "80000-80003")
+    assert environ.user_ids("BENCHSITE_SANDBOX_UIDS", "70000-70063") == range(80_000, 80_004)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "70000", "70000-", "70001-70000", "0-5", "999-1001", "1000-9999", "a-b", "1e5-2e5"]
+)
+def test_anything_else_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("BENCHSITE_SANDBOX_UIDS", text)
+    with pytest.raises(ImproperlyConfigured, match="like 70000-70063"):
+        environ.user_ids("BENCHSITE_SANDBOX_UIDS", "70000-70063")

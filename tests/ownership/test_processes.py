@@ -202,7 +202,7 @@ class TestStopping:
         """Measured: at most 1.7 s on a busy host."""
         asked: dict[str, float] = {}
         monkeypatch.setattr(trial_process, "stop_group", lambda identity, *, owner, **waits: asked.update(waits))
-        process = trial_process.TrialProcess(SimpleNamespace(), _Owning(), 1, Path(), 60)  # type: ignore[arg-type]
+        process = trial_process.TrialProcess(SimpleNamespace(), _Owning(), 1, Path(), 60, range(70_000, 70_002))  # type: ignore[arg-type]
         process.child = SimpleNamespace(identity=None)  # type: ignore[assignment]
         process.stop()
         assert asked == {"term_wait_s": TERM_WAIT_S, "kill_wait_s": trial_process.KILL_WAIT_S}

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +114,19 @@ def _unlock(folder: AssetFolder, path: Path) -> None:
         folder.harness_lock.unlink()
 
 
+def _open_to_readers(path: Path) -> None:
+    """The sandbox reads the tree as another user, whatever the umask that it was made under; only we write it."""
+    for folder, _, names in os.walk(path):
+        for name in (".", *names):
+            entry = Path(folder, name)
+            mode = entry.lstat().st_mode
+            if not stat.S_ISLNK(mode):
+                runnable = 0o111 if mode & 0o100 else 0
+                entry.chmod(stat.S_IMODE(mode) & ~0o022 | 0o444 | runnable)
+
+
 def _lock(folder: AssetFolder, interpreter: Interpreter, path: Path) -> None:
+    _open_to_readers(path)
     manifest = tree_manifest(path)
     manifest_path(path).write_text(manifest, encoding="ascii")
     hashes = adapter_hashes()

@@ -169,14 +169,15 @@ def capability_report(
     image_id: str | None,
     assets: dict[str, Any],
     harness: Path | None,
+    uids: range,
     api: docker.APIClient | None = None,
 ) -> dict[str, Any]:
     """What the worker's row shows and a spec is bound to. ``assets`` are the digests of the prepared
-    assets, ``harness`` the folder of the prepared environment.
+    assets, ``harness`` the folder of the prepared environment, ``uids`` those of its sandboxes.
 
     An engine that does not answer gives a report that says so; it enforces nothing then.
     """
-    sandbox = prove_sandbox(harness)
+    sandbox = prove_sandbox(harness, uids)
     report: dict[str, Any] = {
         "schema": SCHEMA,
         "worker": worker,

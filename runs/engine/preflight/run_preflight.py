@@ -199,4 +199,7 @@ def worker_report(
     digests = {} if assets is None else assets.digests()
     image = None if assets is None else assets.images.verifier.id
     harness = None if assets is None else assets.harness.path
-    return capability_report(worker=worker, journal=journal, image_id=image, assets=digests, harness=harness, api=api)
+    return capability_report(
+        worker=worker, journal=journal, image_id=image, assets=digests, harness=harness, uids=settings.SANDBOX_UIDS,
+        api=api,
+    )  # fmt: skip

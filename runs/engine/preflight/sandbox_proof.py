@@ -2,11 +2,21 @@
 
 import json
 import os
+import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runs.attendant.sandbox import Sandbox, SandboxMissing, missing_programs, system_call_filter
+from runs.attendant.sandbox import (
+    GO,
+    Sandbox,
+    SandboxMissing,
+    interpreter_of,
+    missing_programs,
+    sandbox_user,
+    system_call_filter,
+)
 
 BOUND_S = 60
 _INSTALL = "Install it (on Debian: bubblewrap, util-linux), then run manage.py worker --report."
@@ -37,28 +47,28 @@ print(json.dumps([name for name, held in held.items() if not held]))
 """
 
 
-def prove_sandbox(harness: Path | None) -> dict[str, Any]:
+def prove_sandbox(harness: Path | None, uids: range) -> dict[str, Any]:
     """``made``, ``own_uid`` (the sandbox has a user of its own), and a ``code`` and ``detail`` where it is not made."""
     try:
         if missing := missing_programs():
             raise SandboxMissing("sandbox.no_program", f"{', '.join(missing)} is missing on this worker. {_INSTALL}")
         if harness is None:
             raise SandboxMissing("sandbox.not_prepared", "There is no harness environment yet. Run manage.py prepare.")
-        _prove(harness)
+        _prove(harness, uids)
     except SandboxMissing as error:
         return {"made": False, "own_uid": False, "code": error.code, "detail": error.sentence}
     return {"made": True, "own_uid": os.geteuid() == 0, "code": None, "detail": ""}
 
 
-def _prove(harness: Path) -> None:
-    sandbox = Sandbox(harness, Path("/private"), BOUND_S)
-    program = [str(sandbox.python), "-I", "-S", "-B", "-c", _PROGRAM]
+def _prove(harness: Path, uids: range) -> None:
     try:
-        with system_call_filter() as filter_file:
+        with sandbox_user(uids) as user, system_call_filter() as filter_file:
+            sandbox = Sandbox(harness, Path("/private"), BOUND_S, user)
+            program = [str(sandbox.python), "-I", "-S", "-B", "-c", _PROGRAM]
             done = subprocess.run(
                 sandbox.command(program, seccomp=filter_file.fileno()),
-                pass_fds=[filter_file.fileno()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                timeout=BOUND_S, check=False,
+                pass_fds=[filter_file.fileno(), *sandbox.descriptors], input=GO.decode(), capture_output=True,
+                text=True, timeout=BOUND_S, check=False,
             )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxMissing("sandbox.not_started", f"The sandbox does not start: {type(error).__name__}.") from error
@@ -66,8 +76,29 @@ def _prove(harness: Path) -> None:
     if done.returncode != 0 or not said:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
         sentence = f"This kernel or its settings do not give what the sandbox needs: {reason}"
-        if "Permission denied" in reason:
-            sentence = f"The harness or its interpreter cannot be read by other users of this host: {reason}"
+        if closed := next(_closed(harness), None):
+            code, sentence = (
+                "sandbox.unreadable",
+                f"Other users of this host cannot read {closed}. {_remedy(harness, closed)}",
+            )
+            raise SandboxMissing(code, sentence)
         raise SandboxMissing("sandbox.not_made", sentence)
     if failed := json.loads(said[-1]):
         raise SandboxMissing("sandbox.not_confined", f"The sandbox does not hold: {', '.join(map(str, failed))}.")
+
+
+def _closed(harness: Path) -> Iterator[Path]:
+    """What the sandbox's user cannot read of the harness environment and of the interpreter behind it."""
+    for root in (harness, interpreter_of(harness)):
+        for folder, _, names in os.walk(root):
+            for path in (Path(folder), *(Path(folder, name) for name in names)):
+                mode = path.lstat().st_mode
+                wanted = 0o005 if stat.S_ISDIR(mode) or mode & 0o100 else 0o004
+                if not stat.S_ISLNK(mode) and mode & wanted != wanted:
+                    yield path
+
+
+def _remedy(harness: Path, closed: Path) -> str:
+    if closed.is_relative_to(harness):
+        return f"Delete {harness} and run manage.py prepare."
+    return f"Run chmod -R a+rX {interpreter_of(harness)} or give prepare an interpreter that all can read."

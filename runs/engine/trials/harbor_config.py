@@ -12,10 +12,21 @@ from runs.documents.ceilings import EXEC_OUTPUT_BYTES, TRANSFER_BYTES, TRANSFER_
 from runs.documents.run_spec import Controls, Limits, RunSpec
 from runs.engine.host.folder import write_document
 
-PLAN_SCHEMA = "benchsite.environment-plan/v1"
+PLAN_SCHEMA = "benchsite.environment-plan/v2"
 PROVIDER = "runs.harness.environment:OwnedEnvironment"
 GATEWAY_HOST = "model-gateway"
 JOB_NAME = "job"
+# What a reviewed trial's containers are used for, and nothing else.
+CONDUCT: dict[str, dict[str, Any]] = {
+    "agent": {
+        "session": "__env", "exclusive": True, "uploads": {"environment": "/app"},
+        "downloads": ["/logs/agent", "/logs/artifacts"], "artifacts": True,
+    },
+    "verifier": {
+        "session": "__verifier__trial", "exclusive": False, "uploads": {"tests": "/tests", "artifacts_in": None},
+        "downloads": ["/logs/verifier"], "artifacts": False,
+    },
+}  # fmt: skip
 API_KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 # The agent waits longer than the gateway, so that an endpoint that is too slow is seen by the gateway as such.
@@ -102,6 +113,12 @@ def environment_plan(
         "task": spec.tasks[ordinal - 1].name,
         "journal_directory": str(journal_directory),
         "roles": {"agent": agent, "verifier": _role(spec, "verifier")},
+        "conduct": CONDUCT,
+        "deadlines": {
+            "setup": spec.limits.agent_setup_s,
+            "agent": spec.limits.agent_s,
+            "verifier": spec.limits.verifier_s,
+        },
         "bounds": {
             "exec_output_bytes": EXEC_OUTPUT_BYTES,
             "transfer_bytes": TRANSFER_BYTES,

@@ -72,6 +72,7 @@ class TrialProcess:
     ordinal: int
     harness: Path
     seconds: int
+    uids: range
     child: Launched = field(init=False)
     started_at: str = ""
     mono_started: float = 0.0
@@ -80,7 +81,7 @@ class TrialProcess:
         """Launch the process; it records its identity in the journal, loads Harbor, and waits for ``go``."""
         command = [sys.executable, "-I", "-B", str(ATTENDANT), "--harness", str(self.harness)]
         command += ["--run-directory", str(self.folder.path), "--trial", str(self.ordinal)]
-        command += ["--seconds", str(self.seconds)]
+        command += ["--seconds", str(self.seconds), "--uids", str(self.uids[0]), str(self.uids[-1])]
         log = os.open(self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(log, "wb") as output:
             self.child = launch(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runs.attendant.plan import MAX_PLAN_BYTES, Plan, load_plan
+from runs.engine.trials.harbor_config import CONDUCT
 from runs.wire.failures import StartRefused
 
 IMAGE = "sha256:" + "a" * 64
@@ -16,7 +17,7 @@ IMAGE = "sha256:" + "a" * 64
 def plan(**changes: Any) -> dict[str, Any]:
     limits = {"cpus": 1.0, "memory_bytes": 10, "pids": 5, "nofile": 6, "tmpfs": {"/tmp": 1}}
     return {
-        "schema": "benchsite.environment-plan/v1",
+        "schema": "benchsite.environment-plan/v2",
         "run_id": "r",
         "trial": 1,
         "task": "t",
@@ -24,12 +25,14 @@ def plan(**changes: Any) -> dict[str, Any]:
         "roles": {"agent": {"image_id": IMAGE, **limits}, "verifier": {"image_id": IMAGE, **limits}},
         "bounds": {"exec_output_bytes": 1, "transfer_bytes": 2, "transfer_files": 3},
         "placeholder": "p",
+        "conduct": CONDUCT,
+        "deadlines": {"setup": 1, "agent": 2, "verifier": 3},
         **changes,
     }
 
 
 def agent_with(**changes: Any) -> dict[str, Any]:
-    return plan(roles={"agent": {**plan()["roles"]["agent"], **changes}})
+    return plan(roles={**plan()["roles"], "agent": {**plan()["roles"]["agent"], **changes}})
 
 
 def loaded(tmp_path: Path, document: object) -> Plan:
@@ -48,7 +51,10 @@ def test_a_plan_is_read_with_its_own_folder_as_the_trials(tmp_path: Path) -> Non
     "document",
     [
         pytest.param([], id="no object"),
-        pytest.param(plan(schema="benchsite.environment-plan/v2"), id="unknown version"),
+        pytest.param(plan(schema="benchsite.environment-plan/v1"), id="another version"),
+        pytest.param(plan(conduct={}), id="no conduct"),
+        pytest.param(plan(deadlines={"agent": 1}), id="a deadline too few"),
+        pytest.param(plan(conduct={**CONDUCT, "agent": {**CONDUCT["agent"], "more": 1}}), id="unknown conduct"),
         pytest.param(plan(extra=1), id="unknown field"),
         pytest.param({**plan(), "roles": {"agent": {"image_id": IMAGE}}}, id="role without limits"),
         pytest.param({**plan(), "roles": {"agent": {**plan()["roles"]["agent"], "gpu": 1}}}, id="unknown limit"),

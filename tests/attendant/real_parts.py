@@ -6,14 +6,14 @@
 import json
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from runs.attendant.container import Container, Who
 from runs.attendant.observed import Observed
-from runs.attendant.plan import Bounds, Plan, RolePlan
+from runs.attendant.plan import Bounds, Conduct, Deadlines, Plan, RolePlan
 from runs.attendant.session import Session
 from runs.containers import (
     ContainerRequest,
@@ -26,6 +26,7 @@ from runs.containers import (
     start_owned,
 )
 from runs.engine.assets import load_assets
+from runs.engine.trials.harbor_config import CONDUCT
 from runs.ownership import Journal, Role, process_identity
 
 MIB = 1024 * 1024
@@ -90,9 +91,14 @@ class Bench:
         return self.directory / "trials" / "1"
 
     def session(
-        self, role: str = "agent", artifacts: tuple[str, ...] = (), bounds: Bounds = BOUNDS, **limits: Any
+        self,
+        role: str = "agent",
+        artifacts: tuple[str, ...] = (),
+        bounds: Bounds = BOUNDS,
+        exclusive: bool = True,
+        **limits: Any,
     ) -> "OpenSession":
-        return OpenSession(self, role, artifacts, bounds, limits)
+        return OpenSession(self, role, artifacts, bounds, limits, exclusive)
 
     def running_in(self, container: str) -> list[str]:
         """The command lines of a container's processes."""
@@ -122,7 +128,13 @@ class OpenSession:
     """A session on a real container of its own; `seen` gives what was observed."""
 
     def __init__(
-        self, bench: Bench, role: str, artifacts: tuple[str, ...], bounds: Bounds, limits: dict[str, Any]
+        self,
+        bench: Bench,
+        role: str,
+        artifacts: tuple[str, ...],
+        bounds: Bounds,
+        limits: dict[str, Any],
+        exclusive: bool = True,
     ) -> None:
         self.bench = bench
         roles = {"agent": role_plan(bench.parts.agent, AGENT_TMPFS, **limits)}
@@ -136,6 +148,8 @@ class OpenSession:
             placeholder="placeholder",
             bounds=bounds,
             roles=roles,
+            conduct=conduct(exclusive=exclusive),
+            deadlines=Deadlines(setup=60, agent=100, verifier=30),
         )
         self.observed_path = bench.trial / "observed.jsonl"
         self.observed = Observed(self.observed_path)
@@ -148,6 +162,12 @@ class OpenSession:
     def seen(self, event: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.observed_path.read_text().splitlines()]
         return [line for line in lines if line["event"] == event]
+
+
+def conduct(*, exclusive: bool = True) -> dict[str, Conduct]:
+    """That of reviewed tasks, or one whose agent's processes live on."""
+    found = {role: Conduct(**{**each, "downloads": tuple(each["downloads"])}) for role, each in CONDUCT.items()}
+    return {**found, "agent": replace(found["agent"], exclusive=exclusive)}
 
 
 def role_plan(image_id: str, tmpfs: dict[str, int], **limits: Any) -> RolePlan:

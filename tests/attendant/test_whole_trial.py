@@ -13,8 +13,8 @@ import pytest
 
 from evidence.harbor.applied import config_differences, lock_differences, trial_lock_differences
 from runs.ownership import ResourceStage, Role
-from tests.harness.real_parts import Bench
-from tests.harness.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of
+from tests.attendant.real_parts import Bench
+from tests.attendant.whole_trial import TASK_TOML, TOKEN, run_trial, spec_of
 
 pytestmark = pytest.mark.harbor_compatibility
 

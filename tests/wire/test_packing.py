@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runs.wire import tar_writer
 from runs.wire.failures import TransferFailed
 from runs.wire.tar_reader import Limits, unpack
-from tests.harness.archives import Memory, chunks
+from tests.wire.archives import Memory, chunks
 
 LIMITS = Limits(bytes=1_000_000, files=100)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.wire.tar_reader import Limits, Room, Unpacked, unpack
-from tests.harness.archives import END, Member, Memory, archive, chunks, long_named
+from tests.wire.archives import END, Member, Memory, archive, chunks, long_named
 
 LIMITS = Limits(bytes=10_000, files=20)
 GOOD = Member(b"logs/agent/good.txt", b"kept")

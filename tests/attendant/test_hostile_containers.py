@@ -18,7 +18,7 @@ from runs.ownership import ResourceStage
 from runs.wire import tar_writer
 from runs.wire.failures import ExecTimedOut, ProviderError
 from runs.wire.tar_reader import Limits
-from tests.harness.real_parts import MIB, Bench, OpenSession
+from tests.attendant.real_parts import MIB, Bench, OpenSession
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -97,6 +97,25 @@ def test_links_devices_fifos_sockets_and_odd_names_are_listed_and_the_plain_file
         "transfer.name": 3,
         "transfer.socket": 1,
     }
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_service_lives_on_after_a_download_only_where_the_plan_is_not_exclusive(
+    bench: Bench, exclusive: bool
+) -> None:
+    async def scenario(part: Play) -> list[str]:
+        await part.sh("echo out > /app/output/a; echo log > /logs/agent/a; setsid sleep 1000 >/dev/null 2>&1 &")
+        await part.begun("sleep 1000")
+        assert (await part.bring(AGENT_LOGS)).files == 1
+        # What can still change is not fetched ahead.
+        assert (part.session.fetched("/app/output") is not None) is exclusive
+        assert (await part.bring("/app/output")).files == 1
+        return await asyncio.to_thread(part.opened.bench.running_in, part.opened.container.id)
+
+    opened = bench.session(artifacts=("/app/output",), exclusive=exclusive)
+    running = play(opened, scenario)
+    assert ("sleep 1000" in running) is not exclusive
+    assert bool(opened.seen("killed_others")) is exclusive
 
 
 def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:

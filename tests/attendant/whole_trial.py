@@ -13,9 +13,10 @@ from typing import Any
 from runs.documents.run_spec import RunSpec
 from runs.engine.trials.harbor_config import write_trial_files
 from runs.engine.trials.trial_process import ATTENDANT
-from tests.harness.real_parts import AGENT_TMPFS, MIB, VERIFIER_TMPFS, Bench
+from tests.attendant.real_parts import AGENT_TMPFS, MIB, VERIFIER_TMPFS, Bench
 from tests.spec_documents import run_spec
 
+UIDS = range(70_000, 70_064)
 TOKEN = "bearer-of-this-trial"
 TASK_TOML = """
 schema_version = "1.4"
@@ -132,6 +133,7 @@ def run_trial(
 def launch(bench: Bench, meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None, wait_s: float) -> Ended:
     argv = [sys.executable, "-I", "-B", ATTENDANT, "--harness", bench.parts.python.parent.parent]
     argv += ["--run-directory", bench.directory, "--trial", "1", "--seconds", "300"]
+    argv += ["--uids", UIDS[0], UIDS[-1]]
     log = bench.trial / "harbor.log"
     started = time.monotonic()
     with log.open("wb") as output:

@@ -18,7 +18,10 @@ from django.core.files.storage.handler import StorageHandler
 from benchsite.lib import environ
 
 KEY_LENGTH, KEY_CHARACTERS = 50, 10  # Django's own bounds of a key
-SECRETS = ("BENCHSITE_SECRET_KEY", "BENCHSITE_METRICS_TOKEN", "DATABASE_URL", "REDIS_URL")
+SECRETS = (
+    "BENCHSITE_SECRET_KEY", "BENCHSITE_METRICS_TOKEN", "DATABASE_URL", "REDIS_URL", "BENCHSITE_WORKER_KEY",
+    "BENCHSITE_SITE_KEY",
+)  # fmt: skip
 _GROUP_OR_OTHERS, _OTHERS = 0o077, 0o007
 _LOOPBACK = {"", "localhost", "127.0.0.1", "::1", "[::1]"}
 
@@ -77,7 +80,8 @@ def has_no_storage(site: Any) -> bool:
 
 def has_open_secret(site: Any) -> bool:
     named = [os.environ.get(f"{name}_FILE") for name in SECRETS]
-    return any(is_open(path, _OTHERS) for path in (Path(site.DATA, "secret-key"), *map(Path, filter(None, named))))
+    own = (Path(site.DATA, "secret-key"), *Path(site.DATA, "keys").glob("*.pem"))
+    return any(is_open(path, _OTHERS) for path in (*own, *map(Path, filter(None, named))))
 
 
 def is_sqlite(site: Any) -> bool:

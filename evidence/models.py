@@ -81,6 +81,58 @@ class Artifact(models.Model):
         return self.path.rsplit("/", 1)[-1]
 
 
+class SigningKey(models.Model):
+    """The public half of a key that signs, and when that counts; the private half is in no database.
+
+    ``public`` is base64 of its 32 bytes. A retired key signs no more; of a revoked one nothing counts.
+    """
+
+    key_id = models.CharField(max_length=64, unique=True)
+    public = models.CharField(max_length=44)
+    role = models.CharField(max_length=8, choices=[("worker", "Worker"), ("site", "Site")])
+    name = models.CharField(max_length=64, help_text="The worker or site that it signs for")
+    not_before = models.DateTimeField()
+    not_after = models.DateTimeField(null=True, blank=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    reason = models.CharField(max_length=500, blank=True, help_text="Why it was retired or revoked")
+    made_by_name = models.CharField(max_length=150)
+
+    class Meta:
+        ordering = ["-not_before", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.role} key {self.key_id[:16]} of {self.name}"
+
+
+class StatementReason(models.TextChoices):
+    """Why a statement about a run was made; a later one replaces the earlier ones of its role, and names them."""
+
+    ENDED = "ended", "The run ended"
+    AGAIN = "again", "The run's end was made again after a crash"
+    CLEANUP = "cleanup", "A later cleanup changed the journal"
+    ASKED = "asked", "Somebody asked for it"
+
+
+class RunStatement(models.Model):
+    """One statement about a run, by the hash of its payload. Without a key it is not signed; ``unsigned`` says why."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="statements")
+    role = models.CharField(max_length=8)
+    payload_sha256 = models.CharField(max_length=64)
+    key = models.ForeignKey(SigningKey, null=True, blank=True, on_delete=models.PROTECT, related_name="statements")
+    signed_at = models.DateTimeField()
+    reason = models.CharField(max_length=8, choices=StatementReason)
+    unsigned = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        ordering = ["-signed_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["run", "payload_sha256"], name="run_statement_once")]
+
+    def __str__(self) -> str:
+        return f"{self.role}'s statement about run {self.run_id}"
+
+
 class LegalHold(models.Model):
     """Somebody's order that a run's evidence must not be removed, until it is released. Rows are never deleted."""
 

@@ -5,9 +5,13 @@ from dataclasses import asdict
 from datetime import datetime
 
 from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes, timestamp
-from evidence.models import Artifact, LegalHold
+from evidence.models import Artifact, LegalHold, SigningKey
+from evidence.origin.public_keys import LIST_SCHEMA
+from evidence.origin.verifying import SCHEMA as VERIFICATION_SCHEMA
+from evidence.origin.verifying import Verification, as_document
 from evidence.register.auditing import AuditReport
 from evidence.register.export import Export
+from evidence.register.keys import key_document
 from evidence.register.kinds import TITLES
 from evidence.register.retention import Expiry
 from evidence.suite.judgement import RunJudgement
@@ -66,6 +70,18 @@ def audit_document(run: Run, report: AuditReport) -> Document:
         "differences": [asdict(difference) for difference in report.differences],
         "unavailable": list(report.unavailable),
     }
+
+
+@serializes(LIST_SCHEMA)
+def public_keys_document(rows: Iterable[SigningKey]) -> Document:
+    """Keys that sign, by their public halves: what `verify --key` takes."""
+    return {"keys": [key_document(row) for row in rows]}
+
+
+@serializes(VERIFICATION_SCHEMA)
+def verification_document(found: Verification) -> Document:
+    """Whether what was given is what was signed."""
+    return as_document(found)
 
 
 @serializes("benchsite.hold/v1")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from benchsite.lib.serializing import Exit, error_document
 
 # Commands that only read the files they are given run with settings of their own: a broken site keeps none from them.
-FILES_ONLY = ("classify",)
+FILES_ONLY = ("classify", "verify")
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 

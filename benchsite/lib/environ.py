@@ -19,7 +19,10 @@ FILES = "django.core.files.storage.FileSystemStorage"
 POSTGRESQL_OPTIONS = frozenset({"host", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})
 PREFIX = "BENCHSITE_"
 # Settings that are read by a command, a script or a run, not by the settings module.
-READ_LATER = ("BENCHSITE_SCRIPTED_KEY", "BENCHSITE_DEBIAN_MIRROR", "BENCHSITE_PORT", "BENCHSITE_OWNER")
+READ_LATER = (
+    "BENCHSITE_SCRIPTED_KEY", "BENCHSITE_DEBIAN_MIRROR", "BENCHSITE_PORT", "BENCHSITE_OWNER",
+    "BENCHSITE_WORKER_KEY", "BENCHSITE_SITE_KEY",
+)  # fmt: skip
 # A credential that an endpoint's record names may stand in a variable of these (runs.documents.endpoints).
 CREDENTIALS = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 _read: set[str] = set()

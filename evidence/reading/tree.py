@@ -45,15 +45,15 @@ class TreeFile:
     sha256: str | None
 
 
-def tree_files(folder: Folder) -> list[TreeFile]:
-    """All files of the tree, in its order. Raises TreeTooLarge."""
+def tree_files(folder: Folder, *, foreign: bool = False) -> list[TreeFile]:
+    """All files of the tree, in its order; `foreign`: also those named as desktop systems do. Raises TreeTooLarge."""
     listing = folder.walk(limit=MAX_FILES)
     if listing.truncated:
         raise TreeTooLarge(f"more than {MAX_FILES:,} files")
     paths = (entry.path for entry in listing.entries)
     found: list[TreeFile] = []
     left = MAX_BYTES
-    for path in sorted(path for path in paths if not LEFT_OUT.fullmatch(path) and not is_foreign(path)):
+    for path in sorted(path for path in paths if not LEFT_OUT.fullmatch(path) and (foreign or not is_foreign(path))):
         state, size, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
         plain = state in (FileState.OK, FileState.EMPTY)
         found.append(TreeFile(path, size if plain else 0, digest if plain else None))

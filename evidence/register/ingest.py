@@ -282,13 +282,27 @@ def _ledger(work: _Ingest) -> LedgerReport:
     return read_ledger(read.data if read.state is FileState.OK else None)
 
 
+def register_files(run: Run, directory: Path, paths: Iterable[str], *, secrets: Iterable[str] = ()) -> None:
+    """Register single files of a run's folder (again): those that changed or came after it was ingested."""
+    folder = Folder(directory)
+    known = {artifact.path: artifact for artifact in Artifact.objects.filter(run=run)}
+    work = _Ingest(run, folder, Scrubber(secrets), known, read_redactions(folder))
+    for path in paths:
+        _keep(work, Entry(path, FileState.OK, 0))
+
+
 def register_document(run: Run, path: str, document: object, *, secrets: Iterable[str] = ()) -> Artifact:
     """Store one document of our own (suite result, provenance) under its place below `evidence/`."""
+    data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return register_bytes(run, path, data, secrets=secrets)
+
+
+def register_bytes(run: Run, path: str, data: bytes, *, secrets: Iterable[str] = ()) -> Artifact:
+    """Store a file of our own that lies in no folder."""
     work = _Ingest(run, Folder(Path("/nonexistent")), Scrubber(secrets), {}, {})
     existing = Artifact.objects.filter(run=run, path=path).first()
     if existing is not None:
         work.known[path] = existing
-    data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     with io.BytesIO(data) as file:
         _register(work, path, kind_of(path), file, size=len(data), cut=False, replaced=0)
     return work.known[path]

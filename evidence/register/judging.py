@@ -6,13 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evidence.models import StatementReason
 from evidence.reading.clocks import Interval
-from evidence.register.ingest import ingest
+from evidence.register.ingest import ingest, register_files
+from evidence.register.keys import CannotSign, signing_key
 from evidence.register.publishing import publish, quarantined
+from evidence.register.signing import JOURNAL_PATH, sign_again, sign_run
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import Expected, RunFacts, read_run
 from evidence.trial.classify import Classification
 from evidence.trial.facts import TrialFacts
+from runs.checks.check import Check
 from runs.engine.ending.judge import Judged
 from runs.models import Cleanup, Run
 from runs.outcomes.codes import CODES
@@ -32,7 +36,8 @@ class RegisterJudge:
     def judge(self, run: Run, folder: Path, *, cleanup: Cleanup, secrets: Iterable[str]) -> Judged:
         """Write each trial's result into its row, and publish the suite's; returns what the run's row is to say."""
         facts = read_run(folder, Expected(run.key, run.spec_sha256))
-        judgement = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN, quarantined=quarantined(run))
+        hidden, secrets = quarantined(run), list(secrets)
+        judgement = judge(facts, cleanup_clean=cleanup is Cleanup.CLEAN, quarantined=hidden)
         for trial, result in zip(facts.trials, judgement.trials, strict=True):
             if facts.spec is not None:
                 lifecycle.record_trial(run.key, trial.trial, trial_end(trial, result))
@@ -41,13 +46,36 @@ class RegisterJudge:
             code = CODES["integrity.spec_unreadable"]
             lifecycle.close_trials(run.key, bucket=code.bucket, failure_class=code.klass.value, failure_code=code.name)
         run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
-        publish(run, facts, judgement, secrets=secrets)
+        register_files(run, folder, [JOURNAL_PATH], secrets=secrets)  # the cleanup wrote into it
+        suite = publish(run, facts, judgement, secrets=secrets)
+        sign_run(
+            run,
+            folder,
+            facts,
+            judgement,
+            verdict=suite["verdict"]["value"],
+            quarantined=hidden,
+            secrets=secrets,
+        )
         return Judged(
             verdict=judgement.suite.verdict,
             failure=_failure(facts),
             interrupted=facts.interrupted,
             codes=tuple(result.code for result in judgement.trials),
         )
+
+    def cleaned(self, run: Run, folder: Path) -> None:
+        """A cleanup that went on after the end wrote into the journal: what is stored now is stated anew."""
+        sign_again(run, folder, StatementReason.CLEANUP)
+
+    def checks(self) -> list[Check]:
+        """A run without a signature is as good as one with it; only its origin can then not be proved."""
+        try:
+            signing_key("worker")
+        except CannotSign as error:
+            what, _, remedy = error.sentence.partition(". ")
+            return [Check("signing key", False, error.code, f"Runs will not be signed: {what}.", remedy, "note")]
+        return [Check("signing key", True, "signing.key_ready", "Runs are signed when they end.", level="note")]
 
 
 def _failure(facts: RunFacts) -> Failure | None:

@@ -34,6 +34,8 @@ KINDS = (
     Kind("redactions", "Record of redactions", r"evidence/redactions\.json"),
     Kind("suite_result", "Suite result", r"evidence/suite\.json"),
     Kind("provenance", "Provenance", r"evidence/provenance\.json"),
+    Kind("run_statement", "Worker's statement", r"evidence/run\.dsse\.json"),
+    Kind("publication", "Site's statement", r"evidence/suite\.dsse\.json"),
     Kind("trajectory_index", "Index of the trajectory", rf"evidence/{_TRIAL}/trajectory\.index"),
     Kind("supervision", "Supervisor's record", rf"{_TRIAL}/supervision\.json"),
     Kind("observed", "Provider's record", rf"{_TRIAL}/observed\.jsonl"),
@@ -55,7 +57,7 @@ KINDS = (
 )
 _COMPILED = tuple((re.compile(kind.pattern, re.DOTALL), kind) for kind in KINDS)
 TITLES = {kind.name: kind.title for kind in KINDS}
-PUBLIC = frozenset({"suite_result", "provenance"})
+PUBLIC = frozenset({"suite_result", "provenance", "publication"})
 # Inputs that the bundle's manifest already holds, what a cleanup deletes, and what only exists while it is
 # written; the last only where nobody but us names files.
 IGNORED = re.compile(rf"(tasks|work)/.*|journal\.lock|({_TRIAL}/|evidence/)?\.[^/]*\.new", re.DOTALL)

@@ -70,9 +70,9 @@ class Expected:
     folder_sha256: str | None = None
 
 
-def read_run(directory: Path, expected: Expected = Expected()) -> RunFacts:
-    """The facts of a run's folder, held against what the caller expects of it."""
-    folder = Folder(directory)
+def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFacts:
+    """The facts of a run's folder, or of a ZIP of it, held against what the caller expects of it."""
+    folder = directory if isinstance(directory, Folder) else Folder(directory)
     spec, found_sha256, unreadable, invalid = _spec(folder)
     document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
     journal, journal_problem = _journal(folder)
@@ -96,7 +96,7 @@ def read_run(directory: Path, expected: Expected = Expected()) -> RunFacts:
         ),
         Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
         *(
-            run_binding_checks(Path(os.path.realpath(directory)).name, document, journal, spec, found_sha256, ledger)
+            run_binding_checks(Path(os.path.realpath(folder.root)).name, document, journal, spec, found_sha256, ledger)
             if spec
             else []
         ),

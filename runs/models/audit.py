@@ -28,6 +28,7 @@ class AuditKind(models.TextChoices):
     QUARANTINE = "quarantine", "Changed a quarantine"
     EXPIRE = "expire", "Removed expired evidence"
     LEGAL_HOLD = "legal_hold", "Changed a legal hold"
+    SIGNING_KEY = "signing_key", "Changed a signing key"
 
 
 class AppendOnly(Exception):

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from benchsite.lib.commandline import FILES_ONLY
 from tests.commands.schemas import validated
+from tests.origin.signed import WORKER, key_document, signed_run
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT / "tests/fixtures/real-run"
@@ -38,6 +40,7 @@ ASKING = {
     "preflight": ["--stored"],
     "prepare": [],
     "preview": ["--endpoint", "e"],
+    "signing_key": ["list"],
     "profile": ["import", str(PROFILE)],
     "recover": [],
     "smoke": [],
@@ -107,7 +110,7 @@ def variables(data: Path, **more: str) -> dict[str, str]:
 
 def test_the_table_names_each_command() -> None:
     own = {name for name, app in get_commands().items() if str(app) in {"benchsite", "runs", "evidence"}}
-    assert own == {*ASKING, *(words[0] for words in WITHOUT), "classify"}
+    assert own == {*ASKING, *(words[0] for words in WITHOUT), *FILES_ONLY}
 
 
 @pytest.mark.parametrize("name", [*STATES, "unreachable"])
@@ -145,8 +148,12 @@ BROKEN = {
 
 
 def classified(data: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return ran(data, "classify", *words, **more)
+
+
+def ran(data: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "classify", *words],
+        [sys.executable, str(ROOT / "manage.py"), *words],
         env=variables(data, **more), capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -168,6 +175,19 @@ def test_classify_needs_no_settings(name: str, tmp_path: Path) -> None:
     ended = classified(tmp_path / "data", str(REAL), **BROKEN[name])
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("more", [*BROKEN.values(), {"DATABASE_URL": UNREACHABLE}], ids=[*BROKEN, "no database"])
+def test_verify_needs_no_database_and_no_settings_and_writes_nothing(more: dict[str, str], tmp_path: Path) -> None:
+    run, key = signed_run(tmp_path / "run"), tmp_path / "key.json"
+    key.write_text(json.dumps(key_document(WORKER, "worker")))
+    before = sorted(tmp_path.rglob("*"))
+    ended = ran(tmp_path / "data", "verify", str(run), "--key", str(key), "--json", **more)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert validated(json.loads(ended.stdout))["rederivable"]["holds"] is True
+    (run / "ledger.jsonl").write_bytes(b"")
+    assert ran(tmp_path / "data", "verify", str(run), "--key", str(key), **more).returncode == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_folder_that_cannot_be_opened_is_bad_input(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from evidence.models import Artifact
+from evidence.origin.statement import RUN_ENVELOPE
+from evidence.register import keys
 from evidence.register.ingest import ingest
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.engine.ending.recovery import RecoveryReport
@@ -23,6 +25,7 @@ from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
+from tests.origin.signed import put, signed_run, stated
 from tests.runs.rows import ERROR, PASSED, Process, person, run_row
 from tests.runs.sites import SHARED_UID, Site, ready_site, report
 
@@ -192,6 +195,24 @@ class TestEvidence:
         assert shown(command("export", run.key, str(tmp_path / "b.zip"), "--json"), 3)["paths"] == ["spec.json"]
         Artifact.objects.filter(run=run, path="run.json").update(sha256="0" * 64)
         assert shown(command("audit", run.key, "--json"), 4)["differences"]
+
+    def test_of_keys_and_a_verification(self, kept: tuple[Run, Path], tmp_path: Path, settings: Any) -> None:
+        settings.DATA = tmp_path / "data"
+        assert shown(command("signing_key", "make", "--days", "30", "--json"))["keys"][0]["role"] == "worker"
+        listed = command("signing_key", "list", "--json")
+        (tmp_path / "keys.json").write_text(listed.out)
+        assert shown(listed)["keys"]
+        run = signed_run(tmp_path / "signed")
+        put(run, RUN_ENVELOPE, stated(run), keys.private_key("worker"))
+        (run / ".DS_Store").write_bytes(b"x")
+        asked = ("verify", str(run), "--key", str(tmp_path / "keys.json"), "--json")
+        document = shown(command(*asked), 1)  # its time lies before the key's
+        assert [each["code"] for each in document["signatures"]] == ["key.not_yet_valid", "signature.other_key"]
+        (run / "run.json").unlink()
+        assert shown(command(*asked), 1)["differences"]
+        (run / RUN_ENVELOPE).unlink()
+        assert shown(command(*asked), 1)["verdict"] == "passed"
+        assert shown(command("verify", str(tmp_path / "absent"), *asked[2:]), 2)["code"] == "input.no_evidence"
 
     def test_of_a_classification(self, kept: tuple[Run, Path], tmp_path: Path) -> None:
         _, folder = kept

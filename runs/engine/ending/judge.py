@@ -8,6 +8,7 @@ from typing import Protocol
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from runs.checks.check import Check
 from runs.models import Cleanup, Run
 from runs.outcomes.buckets import Verdict
 from runs.services.lifecycle import Failure
@@ -29,6 +30,12 @@ class Judge(Protocol):
 
     def judge(self, run: Run, folder: Path, *, cleanup: Cleanup, secrets: Iterable[str]) -> Judged:
         """Judge a run whose evidence is kept and whose resources went as ``cleanup`` says; repeatable."""
+
+    def cleaned(self, run: Run, folder: Path) -> None:
+        """Say of a run that was judged before that a later cleanup changed its folder; repeatable, raises OSError."""
+
+    def checks(self) -> list[Check]:
+        """What of judging and signing cannot be done on this worker, as notes with a remedy."""
 
 
 def the_judge() -> Judge:

@@ -54,6 +54,7 @@ def _refuse_own(file: IO[bytes], path: Path) -> None:
 
 def _own_secrets() -> Iterator[Path]:
     yield settings.DATA / "secret-key"
+    yield from (settings.DATA / "keys").glob("*.pem")
     for name, value in os.environ.items():
         if name.endswith("_FILE") and is_own_variable(name.removesuffix("_FILE")):
             yield Path(value)

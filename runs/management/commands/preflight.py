@@ -69,7 +69,8 @@ class Command(SiteCommand):
                 "or judge its stored report with --stored.",
                 code="input.other_host",
             )
-        from runs.engine.preflight.host_preflight import (  # only workers import the engine
+        from runs.engine.ending.judge import the_judge  # only workers import the engine
+        from runs.engine.preflight.host_preflight import (
             Host,
             host_checks,
         )
@@ -77,7 +78,8 @@ class Command(SiteCommand):
         host = Host(name, settings.ASSETS, settings.DATA / "maintenance" / name, settings.DOCKER_TIMEOUT_S)
         content = None if spec is None else spec.content
         with heartbeat(self.output, f"checking worker {name}"):
-            return [check.as_json() for check in host_checks(host, _expected(worker, content))]
+            checks = [*host_checks(host, _expected(worker, content)), *the_judge().checks()]
+            return [check.as_json() for check in checks]
 
     def _print(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:
         print_checks(self.output, checks)

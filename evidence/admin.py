@@ -5,7 +5,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 
-from evidence.models import Artifact
+from evidence.models import Artifact, SigningKey
 from evidence.register.kinds import TITLES
 from runs.admin.filters import known
 from runs.admin.read_only import ReadOnly
@@ -29,3 +29,21 @@ class ArtifactAdmin(ReadOnly):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return access.may(request.user, access.READ_PRIVATE)
+
+
+@admin.register(SigningKey)
+class SigningKeyAdmin(ReadOnly):
+    """Public halves; keys are made and ended by `manage.py signing_key`, on the host that holds the private one."""
+
+    list_display = ("key_id", "role", "name", "not_before", "not_after", "retired_at", "revoked_at", "made_by_name")
+    list_filter = ("role",)
+    search_fields = ("key_id", "name")
+
+    def view_on_site(self, key: SigningKey) -> str:
+        return reverse("signing_keys")
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return access.may(request.user, access.VIEW)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return access.may(request.user, access.VIEW)

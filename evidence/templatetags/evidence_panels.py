@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from evidence.models import Artifact
 from evidence.register import reading
 from evidence.web.listing import totals
+from evidence.web.origin import origin_of
 from evidence.web.rows import file_row
 from evidence.web.trajectory_page import StepView, step_view
 from runs.models import Run, Trial
@@ -42,6 +43,14 @@ def evidence_panel(context: RequestContext, run: Run) -> SafeString:
     rows = [file_row(row) for row in found.filter(trial=None).order_by("path")[:_RUN_FILES]]
     inner = {"rows": rows, "totals": totals(run), "private": private, "run_key": run.key, "ended": run.terminal}
     return render_to_string("evidence/panel.html", inner, request)
+
+
+@register.simple_tag(takes_context=True)
+def origin_panel(context: RequestContext, run: Run) -> SafeString | str:
+    """Where the evidence of a run that has ended comes from."""
+    if not run.terminal:
+        return ""
+    return render_to_string("evidence/origin.html", origin_of(run), context["request"])
 
 
 @register.simple_tag(takes_context=True)

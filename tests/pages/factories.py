@@ -3,6 +3,7 @@
 Everything is invented and repeatable; ids come from names. No file is written.
 """
 
+import base64
 import hashlib
 import json
 import uuid
@@ -14,6 +15,8 @@ import time_machine
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from evidence.models import RunStatement, SigningKey
+from evidence.origin.envelope import key_id_of
 from runs.documents.bundle import packaged
 from runs.models import (
     AuditEntry,
@@ -520,4 +523,40 @@ def full_site() -> Site:
     make_run(on, "queued", at=now - timedelta(seconds=20))
     for run in Run.objects.filter(claimed_at__isnull=False):
         keep(run)
+    sign(on)
     return on
+
+
+def signing_key(on: Site, number: int, role: str = "worker", **values: Any) -> SigningKey:
+    """A key that is listed: its public half, whose private one nobody needs here."""
+    public = bytes([number]) * 32
+    return SigningKey.objects.create(
+        key_id=key_id_of(public),
+        public=base64.b64encode(public).decode(),
+        role=role,
+        name=on.worker.name if role == "worker" else "bench.example",
+        made_by_name="operator-1",
+        **{"not_before": timezone.now() - timedelta(days=200 - number), **values},
+    )
+
+
+def state(run: Run, key: SigningKey | None, role: str = "worker", **values: Any) -> RunStatement:
+    """A statement about a run as its end records it."""
+    values = {"reason": "ended", "unsigned": "" if key else "signing.no_key", **values}
+    payload = hashlib.sha256(f"{run.key} {role}".encode()).hexdigest()
+    return RunStatement.objects.create(
+        run=run, role=role, key=key, payload_sha256=payload, signed_at=run.ended_at or timezone.now(), **values
+    )
+
+
+def sign(on: Site) -> None:
+    """Keys of every sort, and runs that are signed, not signed, and signed by a key that was revoked since."""
+    now = timezone.now()
+    signing_key(on, 1, retired_at=now - timedelta(days=100), reason="rotated")
+    lost = signing_key(on, 2, revoked_at=now - timedelta(days=2), reason="The host was sold with its disk")
+    key = signing_key(on, 3)
+    site_key = signing_key(on, 4, "site", not_after=now + timedelta(days=165))
+    for kind, signer in (("passed", key), ("failed", lost), ("error", None)):
+        state(on.runs[kind], signer)
+        if signer is not None:
+            state(on.runs[kind], site_key, "site")

@@ -30,6 +30,8 @@ READ = {
     "endpoint": ROLES,
     "endpoint_connection": ROLES,
     "workers": ROLES,
+    "signing_keys": ROLES,
+    "signing_keys_file": ROLES,
     "worker": ROLES,
     "account": ROLES,
     "password_change": ROLES,

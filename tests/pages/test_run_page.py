@@ -269,7 +269,7 @@ def test_a_run_page_costs_a_fixed_number_of_queries(
         text_of(client, run)
 
 
-_RUN_PAGE_QUERIES = 13
+_RUN_PAGE_QUERIES = 14
 
 
 def test_the_trial_page_names_the_step_that_decided(site: Site, browse: Browser) -> None:

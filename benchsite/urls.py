@@ -6,8 +6,8 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 from benchsite.accounts import views
-from benchsite.accounts.one_time_login import one_time_login
 from benchsite.accounts.password_forms import StaffSignInForm
+from benchsite.accounts.views import one_time_login
 from benchsite.health import healthz
 from benchsite.metrics import metrics
 from runs.web.views.overview import overview

@@ -7,8 +7,7 @@ from django.urls import reverse
 
 from evidence.models import Artifact, SigningKey
 from evidence.register.kinds import TITLES
-from runs.admin.filters import known
-from runs.admin.read_only import ReadOnly
+from runs.admin.read_only import ReadOnly, known
 from runs.services import access
 
 

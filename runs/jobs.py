@@ -10,7 +10,7 @@ from runs.models import Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import process_identity
 from runs.services import lifecycle
-from runs.services.lifecycle import Failure, HostBusy
+from runs.services.transitions import Failure, HostBusy
 
 log = logging.getLogger(__name__)
 

@@ -1,16 +1,22 @@
-"""The pages of an account: signing in, the password, the appearance."""
+"""The pages of an account: signing in, also by the demo's one-time links, the password, the appearance."""
 
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth import login
 from django.contrib.auth import views as auth_views
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.views.decorators.http import require_POST, require_safe
 
+from benchsite import error_pages
 from benchsite.accounts.password_forms import THROTTLED, ChangePasswordForm, SignInForm
 from benchsite.navigation import THEME_COOKIE, THEMES, may_words
 
@@ -82,3 +88,32 @@ def appearance(request: HttpRequest) -> HttpResponse:
     else:
         response.delete_cookie(THEME_COOKIE)
     return response
+
+
+def link_for(user: User) -> str:
+    """The path that signs ``user`` in once; on a production site there is none.
+
+    The token is Django's own for a new password: it is bound to the last sign-in, so that using it spends it.
+    """
+    key = urlsafe_base64_encode(str(user.pk).encode())
+    return reverse("one_time_login", args=[key, default_token_generator.make_token(user)])
+
+
+@login_not_required
+@require_safe
+def one_time_login(request: HttpRequest, key: str, token: str) -> HttpResponse:
+    user = _user_of(key)
+    if settings.PRODUCTION or user is None:
+        raise Http404
+    if not default_token_generator.check_token(user, token):
+        return error_pages.spent_link(request)
+    login(request, user)
+    return redirect("overview")
+
+
+def _user_of(key: str) -> User | None:
+    try:
+        pk = int(urlsafe_base64_decode(key))
+    except ValueError:
+        return None
+    return User.objects.filter(pk=pk, is_active=True).first()

@@ -70,18 +70,8 @@ def _reap() -> None:
 
 def _start(socket: Path) -> None:
     arguments = [str(get_binary_path()), "--port", "0", "--unixsocket", str(socket)]
-    arguments += [
-        "--unixsocketperm",
-        "700",
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        str(socket.parent),
-        "--maxmemory",
-        "256mb",
-    ]
+    arguments += ["--unixsocketperm", "700", "--save", "", "--appendonly", "no"]
+    arguments += ["--dir", str(socket.parent), "--maxmemory", "256mb"]
     log = socket.parent / "redis.log"
     with log.open("ab") as output:
         _reap()

@@ -45,7 +45,9 @@ class Scrubber:
         distinct = {value for value in values if value.strip()}
         strong = {value for value in distinct if len(value.strip()) >= MIN_LENGTH}
         self.too_short = len(distinct) - len(strong)
-        self._forms = tuple(sorted({form for value in strong for form in forms(value)}, key=_longest_first))
+        self._forms = tuple(
+            sorted({form for value in strong for form in forms(value)}, key=lambda form: (-len(form), form))
+        )
         self._longest = len(self._forms[0]) if self._forms else 1
         self._pattern = re.compile(b"|".join(map(re.escape, self._forms))) if self._forms else None
 
@@ -152,7 +154,3 @@ def _base64_forms(plain: bytes) -> set[bytes]:
             end = (shift + len(plain)) * 8 // 6
             found.add(whole[start:end])
     return {form for form in found if len(form) >= MIN_LENGTH}
-
-
-def _longest_first(form: bytes) -> tuple[int, bytes]:
-    return (-len(form), form)

@@ -27,10 +27,10 @@ from runs.models import LogLine, Run
 from runs.serializers.previews import preview_document
 from runs.serializers.runs import mcp_logs_document, run_document, runs_document
 from runs.services import access, lifecycle, registry, starting
+from runs.services.access import find_run
 from runs.services.cleaning import request_cleanup
 from runs.services.previewing import Choice, make_preview
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 from runs.services.runlog import read_log
 
 

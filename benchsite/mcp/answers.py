@@ -12,8 +12,8 @@ from benchsite.lib.visible_text import visible
 from evidence.register.store import HashDiffers, StorageFails
 from evidence.register.streaming import NotInStorage
 from runs.serializers.errors import refusal_document
-from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import Refusal
+from runs.services.transitions import IllegalTransition
 
 _EVIDENCE_LOST = (HashDiffers, NotInStorage, StorageFails)
 REFUSED = (Refusal, DocumentError, IllegalTransition, PermissionDenied, *_EVIDENCE_LOST)

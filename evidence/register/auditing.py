@@ -96,14 +96,12 @@ def _is_lost(artifact: Artifact) -> bool:
 def _file_difference(artifact: Artifact) -> AuditDifference | None:
     try:
         with store.open_stored(artifact) as file:
-            hashing = store.Hashing(file)
-            while hashing.read(store.CHUNK):
-                pass
+            found = store.Hashing(file).read_all()
     except FileNotFoundError:
         return AuditDifference("file_missing", artifact.path, artifact.sha256, "not in the storage")
-    if (hashing.size, hashing.sha256) == (artifact.size, artifact.sha256):
+    if found == (artifact.sha256, artifact.size):
         return None
-    return AuditDifference("file_differs", artifact.path, artifact.sha256, hashing.sha256)
+    return AuditDifference("file_differs", artifact.path, artifact.sha256, found[0])
 
 
 def _register_differences(run: Run, artifacts: list[Artifact]) -> Iterator[AuditDifference]:

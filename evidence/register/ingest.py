@@ -1,7 +1,7 @@
 """Ingesting a run's folder into the register: walk, scrub, store, hash, scan, index; bounded, and repeatable.
 
 Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is recorded with
-the hash before and after, so that a kept file can still be compared with what the provider saw. A file that still
+the hash before and after, so that a kept file can still be compared with what the attendant saw. A file that still
 holds a secret after that is quarantined: neither shown nor exported.
 """
 
@@ -101,15 +101,11 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
 def _entries(work: _Ingest) -> Iterator[Entry]:
     """The files to be registered, our own records first; beyond the bound one row says that there were more."""
     listing = work.folder.walk(limit=WALKED * MAX_FILES)
-    found = (entry for entry in listing.entries if not _ignored(entry.path))
+    found = (entry for entry in listing.entries if not IGNORED.fullmatch(entry.path) and entry.path != REDACTIONS_PATH)
     wanted = sorted(found, key=lambda entry: kind_of(entry.path).crowd)
     yield from wanted[:MAX_FILES]
     if listing.truncated or len(wanted) > MAX_FILES:
         _register_refused(work, OVERFLOW, ArtifactState.TOO_LARGE, note=f"more than {MAX_FILES:,} files")
-
-
-def _ignored(path: str) -> bool:
-    return IGNORED.fullmatch(path) is not None or path == REDACTIONS_PATH
 
 
 def _keep(work: _Ingest, entry: Entry) -> None:
@@ -204,7 +200,7 @@ def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: i
     artifact.save()
     work.report.stored += artifact.readable
     if previous and previous != artifact.stored:
-        _forget(previous)
+        transaction.on_commit(lambda: store.remove(previous))
 
 
 def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
@@ -216,10 +212,6 @@ def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
     while hashing.read(store.CHUNK):
         pass
     return hashing.sha256 == artifact.sha256 and store.verify(artifact)
-
-
-def _forget(stored: str) -> None:
-    transaction.on_commit(lambda: store.remove(stored))
 
 
 def _quarantine_if_needed(work: _Ingest, artifact: Artifact, path: str, clean: IO[bytes]) -> None:

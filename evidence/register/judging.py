@@ -21,7 +21,7 @@ from runs.engine.ending.judge import Judged
 from runs.models import Cleanup, Run
 from runs.outcomes.codes import CODES
 from runs.services import lifecycle
-from runs.services.lifecycle import Failure, TrialEnd
+from runs.services.transitions import Failure, TrialEnd
 
 _PHASES = {"setup_s": ("environment", "setup"), "agent_s": ("agent",), "verifier_s": ("verifier",)}
 

@@ -62,6 +62,12 @@ class Hashing:
         self.size += len(data)
         return data
 
+    def read_all(self) -> tuple[str, int]:
+        """SHA-256 and size of the whole."""
+        while self.read(CHUNK):
+            pass
+        return self.sha256, self.size
+
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
@@ -70,11 +76,8 @@ class Hashing:
 def save(artifact: Artifact, content: IO[bytes]) -> None:
     """Store `content` (from its start) for an artifact; sets its `stored`, `size` and `sha256`, saves no row."""
     content.seek(0)
-    hashing = Hashing(content)
-    while hashing.read(CHUNK):
-        pass
+    artifact.sha256, artifact.size = Hashing(content).read_all()
     content.seek(0)
-    artifact.size, artifact.sha256 = hashing.size, hashing.sha256
     with _asking():
         artifact.stored = default_storage.save(f"{artifact.run.key}/{artifact.key}", File(content))
 
@@ -175,12 +178,9 @@ def verify(artifact: Artifact) -> bool:
     """Whether the stored bytes are those that were registered; reads all of them. Raises StorageFails."""
     try:
         with open_stored(artifact) as file:
-            hashing = Hashing(file)
-            while hashing.read(CHUNK):
-                pass
+            return Hashing(file).read_all() == (artifact.sha256, artifact.size)
     except FileNotFoundError:
         return False
-    return (hashing.sha256, hashing.size) == (artifact.sha256, artifact.size)
 
 
 def range_chunks(artifact: Artifact, start: int, end: int) -> Iterator[bytes]:

@@ -9,10 +9,9 @@ from django.utils.safestring import SafeString
 
 from evidence.models import Artifact
 from evidence.register import reading
-from evidence.web.listing import totals
+from evidence.web.listing import file_row, totals
 from evidence.web.origin import origin_of
-from evidence.web.rows import file_row
-from evidence.web.trajectory_page import StepView, step_view
+from evidence.web.trajectory_page import step_view
 from runs.models import Run, Trial
 from runs.services import access
 
@@ -79,8 +78,7 @@ def _last_steps(trial: Trial) -> dict[str, Any]:
             return {"steps": [], "reason": opened.reason, "steps_total": 0}
         total = opened.trajectory.summary.steps
         window = opened.trajectory.window(max(1, total - _LAST_STEPS + 1), _LAST_STEPS)
-        steps: list[StepView] = [step_view(step) for step in window.steps]
-        return {"steps": steps, "reason": "", "steps_total": total}
+        return {"steps": [step_view(step) for step in window.steps], "reason": "", "steps_total": total}
 
 
 def _outputs(files: list[Artifact]) -> list[dict[str, Any]]:

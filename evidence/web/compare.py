@@ -1,6 +1,5 @@
 """The pages that compare two runs; only graded trials count as regressed or improved."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -39,22 +38,6 @@ _NONE = {
     "all": "Neither run has a task.",
 }
 _MARK_OF_BUCKET = status_marks.RESULTS | {"": status_marks.RESULTS["queued"]}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    task: str
-    icon: str
-    tone: str
-    word: str
-    baseline: status_marks.Mark | None
-    candidate: status_marks.Mark | None
-    baseline_ordinal: int
-    candidate_ordinal: int
-    what: str
-    code: str
-    steps: str
-    time: str
 
 
 @require_safe
@@ -136,24 +119,24 @@ def _seconds(timings: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _row(pair: Pair) -> Row:
+def _row(pair: Pair) -> dict[str, Any]:
     icon, tone, word = _WORDS[pair.change]
     old, new = pair.baseline, pair.candidate
     blamed = new if new is not None and not new.evaluated else old
-    return Row(
-        task=visible(pair.task),
-        icon=icon,
-        tone=tone,
-        word=word,
-        baseline=_MARK_OF_BUCKET[old.bucket] if old else None,
-        candidate=_MARK_OF_BUCKET[new.bucket] if new else None,
-        baseline_ordinal=old.ordinal if old else 0,
-        candidate_ordinal=new.ordinal if new else 0,
-        what=_what(pair),
-        code=blamed.code if pair.change is Change.NOT_GRADED and blamed else "",
-        steps=_arrow(*(words.number(side.steps) if side else "" for side in (old, new))),
-        time=_arrow(*(words.duration(side.seconds) if side else "" for side in (old, new))),
-    )
+    return {
+        "task": visible(pair.task),
+        "icon": icon,
+        "tone": tone,
+        "word": word,
+        "baseline": _MARK_OF_BUCKET[old.bucket] if old else None,
+        "candidate": _MARK_OF_BUCKET[new.bucket] if new else None,
+        "baseline_ordinal": old.ordinal if old else 0,
+        "candidate_ordinal": new.ordinal if new else 0,
+        "what": _what(pair),
+        "code": blamed.code if pair.change is Change.NOT_GRADED and blamed else "",
+        "steps": _arrow(*(words.number(side.steps) if side else "" for side in (old, new))),
+        "time": _arrow(*(words.duration(side.seconds) if side else "" for side in (old, new))),
+    }
 
 
 def _arrow(old: str, new: str) -> str:

@@ -1,6 +1,7 @@
-"""The list of a run's evidence files, with state and visibility."""
+"""The list of a run's evidence files, each as a row with its state and visibility."""
 
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Sum
@@ -12,8 +13,8 @@ from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from evidence.models import READABLE, Artifact, ArtifactState
 from evidence.register import retention
+from evidence.register.kinds import TITLES
 from evidence.register.streaming import artifacts_for
-from evidence.web.rows import file_row
 from runs.models import Run
 from runs.services import access
 
@@ -75,3 +76,31 @@ def _grouped(rows: list[tuple[int | None, object]], run: Run) -> list[tuple[str,
         name = "Run" if ordinal is None else f"Trial {ordinal}: {visible(names.get(ordinal, ''))}".rstrip(": ")
         groups.setdefault(name, []).append(row)
     return sorted(groups.items(), key=lambda group: group[0] != "Run")
+
+
+_ICONS = {"ok": "held", "empty": "held", "truncated_source": "attention", "missing": "unseen", "quarantined": "lock"}
+
+
+def file_row(artifact: Artifact) -> dict[str, Any]:
+    readable = artifact.readable
+    icon = _ICONS.get(artifact.state, "refused")
+    return {
+        "key": artifact.key if readable else "",
+        "path": visible(artifact.path),
+        "name": visible(artifact.name),
+        "title": TITLES.get(artifact.kind, "Other"),
+        "icon": icon,
+        "tone": "" if icon == "held" else "attention",
+        "state": _state(artifact),
+        "public": artifact.public,
+        "sha256": artifact.sha256,
+        "size": words.size(artifact.size) if readable else words.size(artifact.source_size or None),
+        "readable_text": readable and artifact.kind not in ("trajectory_index",),
+    }
+
+
+def _state(artifact: Artifact) -> str:
+    word = {"ok": "kept", "empty": "kept, empty"}.get(artifact.state, artifact.get_state_display().lower())
+    if artifact.redactions:
+        word += f", {words.counted(artifact.redactions, 'secret')} removed"
+    return f"{word}: {visible(artifact.note)}" if artifact.note else word

@@ -5,6 +5,7 @@ Pure. Texts come from the reader already safe and bounded; nothing is cut here w
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
@@ -59,67 +60,19 @@ class Folded:
         return not self.head
 
 
-@dataclass(frozen=True, slots=True)
-class ResultView:
-    text: Folded
-    code: str
-    failed: bool
-    exception: str
-    ambiguous: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CallView:
-    name: str
-    text: Folded
-    results: list[ResultView]
-
-
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """One step. ``tokens`` is empty for a step that has none to report."""
-
-    number: int
-    who: str
-    at: str
-    tokens: str
-    tokens_known: bool
-    thought: Folded
-    reasoning: Folded | None
-    calls: list[CallView]
-    loose: list[ResultView]
-    notes: list[str]
-    copied: bool
-    failed: bool
-    ended: str
-    ledger: str
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The window's numbers and those around it; 0 where there is none."""
-
-    first: int
-    last: int
-    total: int
-    before: int
-    after: int
-    end: int
-
-
-def place(window: Window) -> Place:
+def place(window: Window) -> dict[str, Any]:
     last_start = (window.total - 1) // WINDOW * WINDOW + 1 if window.total else 0
-    return Place(
-        first=window.first,
-        last=window.last,
-        total=window.total,
-        before=max(1, window.first - WINDOW) if window.first > 1 else 0,
-        after=window.last + 1 if window.last < window.total else 0,
-        end=last_start,
-    )
+    return {
+        "first": window.first,
+        "last": window.last,
+        "total": window.total,
+        "before": max(1, window.first - WINDOW) if window.first > 1 else 0,
+        "after": window.last + 1 if window.last < window.total else 0,
+        "end": last_start,
+    }
 
 
-def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepView:
+def step_view(step: Step, needle: str = "", *, compared: bool = True) -> dict[str, Any]:
     """``compared`` is false when the ledger has no answer at all, so that no step can differ from it."""
     tokens, known = _tokens(step)
     notes = [_problem(problem) for problem in step.problems]
@@ -127,22 +80,22 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> StepVie
         notes.append("Copied context: shown greyed, left out of tokens and totals.")
     if compared and step.ledger is LedgerMatch.DIFFERS:
         notes.append("The answer in this step is not the one that the gateway recorded.")
-    return StepView(
-        number=step.number,
-        who=step.source,
-        at=(step.at or "")[11:19],
-        tokens=tokens,
-        tokens_known=known,
-        thought=folded(step.message, needle),
-        reasoning=folded(step.reasoning, needle) if step.reasoning and step.reasoning.text else None,
-        calls=[_call(call, needle) for call in step.calls],
-        loose=[_result(result, needle) for result in step.results],
-        notes=list(dict.fromkeys(notes)),
-        copied=step.copied,
-        failed=step.failed,
-        ended=visible(step.exit_status or ""),
-        ledger=_LEDGER.get(step.ledger, "") if compared else "",
-    )
+    return {
+        "number": step.number,
+        "who": step.source,
+        "at": (step.at or "")[11:19],
+        "tokens": tokens,
+        "tokens_known": known,
+        "thought": folded(step.message, needle),
+        "reasoning": folded(step.reasoning, needle) if step.reasoning and step.reasoning.text else None,
+        "calls": [_call(call, needle) for call in step.calls],
+        "loose": [_result(result, needle) for result in step.results],
+        "notes": list(dict.fromkeys(notes)),
+        "copied": step.copied,
+        "failed": step.failed,
+        "ended": visible(step.exit_status or ""),
+        "ledger": _LEDGER.get(step.ledger, "") if compared else "",
+    }
 
 
 def folded(text: Text, needle: str = "") -> Folded:
@@ -180,19 +133,23 @@ def _fold_words(rest: str) -> str:
     return f"{amount}, {words.size(len(rest.encode('utf-8', 'replace')))}"
 
 
-def _call(call: Call, needle: str) -> CallView:
-    return CallView(visible(call.name), folded(call.arguments, needle), [_result(r, needle) for r in call.results])
+def _call(call: Call, needle: str) -> dict[str, Any]:
+    return {
+        "name": visible(call.name),
+        "text": folded(call.arguments, needle),
+        "results": [_result(r, needle) for r in call.results],
+    }
 
 
-def _result(result: Result, needle: str) -> ResultView:
+def _result(result: Result, needle: str) -> dict[str, Any]:
     code = "exit code not recorded" if result.returncode is None else f"exit code {result.returncode}"
-    return ResultView(
-        text=folded(result.text, needle),
-        code=code,
-        failed=result.failed,
-        exception=result.exception.text if result.exception else "",
-        ambiguous=result.link is Link.AMBIGUOUS,
-    )
+    return {
+        "text": folded(result.text, needle),
+        "code": code,
+        "failed": result.failed,
+        "exception": result.exception.text if result.exception else "",
+        "ambiguous": result.link is Link.AMBIGUOUS,
+    }
 
 
 def _tokens(step: Step) -> tuple[str, bool]:

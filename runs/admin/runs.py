@@ -10,9 +10,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from runs.admin.filters import Left, known
 from runs.admin.forms import EndpointForm, ProfileForm
-from runs.admin.read_only import ReadOnly
+from runs.admin.read_only import Left, ReadOnly, known
 from runs.models import AuditEntry, Endpoint, EndpointTest, OwnedResource, Profile, Run, Trial, Worker
 from runs.outcomes.codes import FailureClass
 from runs.ownership.document import Outcome, Role

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from benchsite.lib.canonical import Json, JsonObject, walk
 from benchsite.lib.problems import Problem, path_of, raise_if, refuse
@@ -16,6 +16,7 @@ from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
 from runs.documents.run_spec import SCHEMA, Spec, parse_spec
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 
+_OF_RECORD = {"name", "base_url", "model", "served_model", "route", "credential", "scripted"}
 MOST_TASKS = 64  # that are looked at one by one, so that a refusal stays short
 
 
@@ -69,15 +70,26 @@ def resolve_spec(
         ]
     )
     selected = [case for case in suite.cases if tasks is None or case in tasks]
+    manifest, record = bundle.manifest, endpoint.record
     document: JsonObject = {
         "schema": SCHEMA,
         "suite": "environment",
-        "profile": _profile(profile) | {"cases": list(suite.cases)},
-        "bundle": _bundle(bundle),
-        "harness": _harness(harness),
+        "profile": {
+            "name": profile.name,
+            "content_sha256": profile.content_sha256,
+            "file_sha256": profile.file_sha256,
+            "cases": list(suite.cases),
+        },
+        "bundle": {"name": manifest.name, "revision": manifest.revision, "manifest_sha256": bundle.manifest_sha256},
+        "harness": asdict(harness),
         "images": {role: images[role].image_id for role in ROLES},
-        "worker": {"name": worker.name, "capability_sha256": worker.capability_sha256},
-        "endpoint": _endpoint(endpoint),
+        "worker": asdict(worker),
+        "endpoint": {
+            **record.model_dump(mode="json", include=_OF_RECORD),
+            "version": endpoint.version,
+            "host": host_of(record.base_url),
+            "controls": [*sorted(record.controls)],
+        },
         "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
         "controls": _controls(suite, endpoint, narrowing),
         "limits": _limits(suite, bundle, narrowing, len(selected)),
@@ -158,43 +170,6 @@ def _limits(suite: Environment, bundle: LoadedBundle, narrowing: Narrowing, coun
         raise refuse("spec.time_does_not_fit", sentence, "max_trial_seconds")
     roles = {role: getattr(ceilings, role).model_dump(mode="json") for role in ROLES}
     return {"run_s": longest, "trial_s": trial_s, **phase_seconds(trial_s, ceilings.phases), **roles}
-
-
-def _profile(profile: LoadedProfile) -> JsonObject:
-    return {"name": profile.name, "content_sha256": profile.content_sha256, "file_sha256": profile.file_sha256}
-
-
-def _bundle(bundle: LoadedBundle) -> JsonObject:
-    manifest = bundle.manifest
-    return {"name": manifest.name, "revision": manifest.revision, "manifest_sha256": bundle.manifest_sha256}
-
-
-def _harness(harness: HarnessIdentity) -> JsonObject:
-    return {
-        "lock_sha256": harness.lock_sha256,
-        "tree_sha256": harness.tree_sha256,
-        "harbor": harness.harbor,
-        "agent": harness.agent,
-        "agent_version": harness.agent_version,
-        "adapter_sha256": harness.adapter_sha256,
-        "python": harness.python,
-    }
-
-
-def _endpoint(endpoint: EndpointVersion) -> JsonObject:
-    record = endpoint.record
-    return {
-        "name": record.name,
-        "version": endpoint.version,
-        "base_url": record.base_url,
-        "host": host_of(record.base_url),
-        "model": record.model,
-        "served_model": record.served_model,
-        "route": record.route,
-        "credential": record.credential.model_dump(mode="json"),
-        "scripted": record.scripted,
-        "controls": [*sorted(record.controls)],
-    }
 
 
 def _task(bundle: LoadedBundle, name: str, ordinal: int) -> JsonObject:

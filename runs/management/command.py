@@ -21,8 +21,8 @@ from benchsite.lib.serializing import Exit, error_document
 from runs.management.printing import OutputLost, Printer
 from runs.serializers.errors import refusal_document
 from runs.services.access import Role
-from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import BadInput, Refusal, UnknownName
+from runs.services.transitions import IllegalTransition
 
 CLI_USER = "cli"
 EXIT_CODES = (

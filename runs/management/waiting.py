@@ -15,7 +15,7 @@ from benchsite.lib.database_retry import retry_database
 from runs.management.printing import Printer, Progress
 from runs.management.run_text import nonzero_counts, state_line, trial_line
 from runs.models import Run
-from runs.services import lifecycle
+from runs.services import lifecycle, transitions
 
 EVERY_S = 10.0
 
@@ -147,7 +147,7 @@ def follow(run: Run, *, user: User, progress: Progress, interrupts: Interrupts) 
             interrupts.wait(POLL_S)
     except KeyboardInterrupt:
         # Asks for the cancellation again, since the interrupt may have broken off the first request.
-        ended = lifecycle.request_cancel(run.pk, user=user) is lifecycle.CancelOutcome.ENDED
+        ended = lifecycle.request_cancel(run.pk, user=user) is transitions.CancelOutcome.ENDED
         what = "has ended" if ended else "is being cancelled"
         raise StoppedWaiting(f"Stopped waiting. Run {run.key} {what}; see: manage.py status {run.short}") from None
 

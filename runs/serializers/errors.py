@@ -8,8 +8,8 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Document, Exit, error_document
 from runs.models import Cleanup, Run
 from runs.outcomes.buckets import Verdict
-from runs.services.lifecycle import IllegalTransition
 from runs.services.refusals import BadInput, Blocked, Changed, NotAccepted
+from runs.services.transitions import IllegalTransition
 
 _OF_VERDICT = {
     Verdict.PASSED: Exit.DONE,

@@ -1,4 +1,4 @@
-"""Roles, permissions, and functions that return an object or raise.
+"""Roles, permissions, and functions that find an object or raise.
 
 Every view starts with one of ``run_or_404`` and its like; commands and MCP tools call the same functions.
 """
@@ -15,8 +15,7 @@ from django.db.models import QuerySet
 from django.http import Http404
 
 from runs.models import Endpoint, Profile, Run, TaskBundle, Trial, Worker
-from runs.services.refusals import BadInput
-from runs.services.run_lookup import begins_with
+from runs.services.refusals import BadInput, quoted
 
 type AnyUser = User | AnonymousUser | AbstractBaseUser
 
@@ -191,3 +190,28 @@ def _first_or_404[T](found: T | None, word: str) -> T:
     if found is None:
         raise Http404(f"No such {word}.")
     return found
+
+
+SHORTEST = 8
+
+
+def begins_with(runs: "QuerySet[Run]", key: str) -> "QuerySet[Run]":
+    """Those of ``runs`` whose id is ``key`` or begins with it: 8 to 32 hex characters, hyphens and case ignored.
+
+    Raises BadInput ``input.bad_run_id`` for what cannot be the beginning of an id.
+    """
+    short = key.replace("-", "").lower()
+    if not SHORTEST <= len(short) <= 32 or set(short) - set("0123456789abcdef"):
+        sentence = f"{quoted(key)} is no run id; give at least its first {SHORTEST} characters, such as 0f3a9c21."
+        raise BadInput(sentence, code="input.bad_run_id")
+    return runs.filter(pk__gte=short.ljust(32, "0"), pk__lte=short.ljust(32, "f"))
+
+
+def find_run(key: str) -> Run:
+    """The run whose id is ``key`` or begins with it. Raises BadInput, ``input.unknown_run`` for none or several."""
+    runs = Run.objects.select_related("profile", "bundle", "endpoint", "worker")
+    found = list(begins_with(runs, key)[:2])
+    if len(found) != 1:
+        what = "There is no such run" if not found else "Several runs begin like this; give more characters"
+        raise BadInput(f"{what}: {key}. The newest ones: manage.py status", code="input.unknown_run")
+    return found[0]

@@ -31,6 +31,7 @@ from runs.models import (
     Worker,
 )
 from runs.outcomes.buckets import EVALUATED, Bucket, Verdict
+from runs.ownership import ProcessIdentity
 from runs.services import audit
 from runs.services.access import AnyUser
 from runs.services.runlog import Line, append_log
@@ -38,7 +39,6 @@ from runs.services.transitions import (
     CancelOutcome,
     Failure,
     HostBusy,
-    Identity,
     IllegalEnding,
     IllegalTransition,
     NoSuchRun,
@@ -48,19 +48,12 @@ from runs.services.transitions import (
     TrialEnd,
 )
 
-__all__ = [
-    "CancelOutcome", "Failure", "HostBusy", "Identity", "IllegalEnding", "IllegalTransition", "NoSuchRun",
-    "NoSuchTrial", "NotActive", "ResourceState", "TrialEnd", "cancel_requested_at", "claim",
-    "cleanup_changed", "close_trials", "declare_resolved", "enter_stage", "finish", "heartbeat", "mirror_journal",
-    "record_trial", "request_cancel", "start_trial",
-]  # fmt: skip
-
 type RunId = uuid.UUID | str
 _ORDER = list(STATE_OF_STAGE)
 
 
 @retrying_database
-def claim(run_id: RunId, *, worker: str, identity: Identity, host: str) -> bool:
+def claim(run_id: RunId, *, worker: str, identity: ProcessIdentity, host: str) -> bool:
     """Move ``queued`` → ``preparing`` for the process ``identity`` of worker ``worker`` on ``host``.
 
     False when the run is not queued (any more) or not this worker's: exit quietly. ``HostBusy`` is

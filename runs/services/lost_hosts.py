@@ -7,8 +7,8 @@ from runs.models import ACTIVE_STATES, AuditKind, Cleanup, Run, RunState, Worker
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.services import access, audit, lifecycle
 from runs.services.access import AnyUser
-from runs.services.lifecycle import Failure
 from runs.services.refusals import Refusal
+from runs.services.transitions import Failure
 
 LOST_CODE = "worker_runtime.host_lost"
 

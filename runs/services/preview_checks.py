@@ -107,10 +107,10 @@ def _report(worker: Worker) -> Iterator[Check]:
     if worker.reported_at is None:
         yield _no_report(f"Worker {worker.name}")
         return
-    age = timezone.now() - worker.reported_at
+    now = timezone.now()
     yield check(
-        "worker report", age < REPORT_FRESH_FOR, "worker.report_old",
-        f"Worker {worker.name} reported {_words(age)} ago.", REPORT,
+        "worker report", now - worker.reported_at < REPORT_FRESH_FOR, "worker.report_old",
+        f"Worker {worker.name} reported {words.ago(worker.reported_at, now)}.", REPORT,
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def _last_test(endpoint: Endpoint, worker: Worker) -> Iterator[Check]:
     said = "it was ready" if failed is None else str(failed["detail"])
     yield check(
         "endpoint last test", failed is None, "" if failed is None else failed["code"],
-        f"{_words(timezone.now() - test.ended_at)} ago, from {worker.name}: {said}".rstrip(".") + ".",
+        f"{words.ago(test.ended_at, timezone.now())}, from {worker.name}: {said}".rstrip(".") + ".",
         "" if failed is None else failed["remedy"] or "Test it again, on the endpoint's page.", "note",
     )  # fmt: skip
 
@@ -168,12 +168,3 @@ def _sha256(canonical: str) -> str:
         return canonical_sha256(load_object(canonical.encode()))
     except DocumentError:
         return ""
-
-
-def _words(age: timedelta) -> str:
-    seconds = max(0, int(age.total_seconds()))
-    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
-        if seconds >= size:
-            count = seconds // size
-            return f"{count} {word}{'' if count == 1 else 's'}"
-    return "0 seconds"

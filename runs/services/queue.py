@@ -54,14 +54,7 @@ def enqueue_on_commit(run: Run, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> None:
 
 def put(run_id: UUID, worker: str, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> None:
     """Put the job of ``run_id`` now. Raises ``RedisError`` when the queue cannot be reached."""
-    queue_of(worker).enqueue(
-        JOB,
-        run_id.hex,
-        job_id=job_id(run_id),
-        job_timeout=limit_s + BACKSTOP_S,
-        **_FORGOTTEN,
-        description=f"run {run_id.hex}",
-    )
+    _enqueue(worker, JOB, run_id, job_id(run_id), limit_s + BACKSTOP_S)
 
 
 def put_cleanup(run_id: UUID, worker: str) -> bool:
@@ -80,16 +73,7 @@ def put_cleanup(run_id: UUID, worker: str) -> bool:
 
 def _put_cleanup(run_id: UUID, worker: str) -> bool:
     try:
-        queue_of(worker).enqueue(
-            CLEANUP_JOB,
-            run_id.hex,
-            job_id=cleanup_job_id(run_id),
-            job_timeout=CLEANUP_TIMEOUT_S,
-            **_FORGOTTEN,
-            at_front=True,
-            unique=True,
-            description=f"cleanup {run_id.hex}",
-        )
+        _enqueue(worker, CLEANUP_JOB, run_id, cleanup_job_id(run_id), CLEANUP_TIMEOUT_S, at_front=True, unique=True)
     except DuplicateJobError:
         return False
     return True
@@ -97,14 +81,13 @@ def _put_cleanup(run_id: UUID, worker: str) -> bool:
 
 def put_endpoint_test(test_id: UUID, worker: str) -> None:
     """Put the job that makes a connection test. Raises ``RedisError``."""
+    _enqueue(worker, ENDPOINT_TEST_JOB, test_id, endpoint_test_job_id(test_id), ENDPOINT_TEST_TIMEOUT_S, at_front=True)
+
+
+def _enqueue(worker: str, job: str, of: UUID, job_id: str, timeout_s: int, **options: bool) -> None:
+    """Put a job that gets one id and is known by its own; what became of it need not be kept for long."""
     queue_of(worker).enqueue(
-        ENDPOINT_TEST_JOB,
-        test_id.hex,
-        job_id=endpoint_test_job_id(test_id),
-        job_timeout=ENDPOINT_TEST_TIMEOUT_S,
-        **_FORGOTTEN,
-        at_front=True,
-        description=f"endpoint test {test_id.hex}",
+        job, of.hex, job_id=job_id, job_timeout=timeout_s, description=job_id, **_FORGOTTEN, **options
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from runs.outcomes.buckets import Bucket
 
@@ -44,17 +44,6 @@ class IllegalEnding(IllegalTransition):
 class NoSuchTrial(IllegalTransition):
     code = "trial.unknown"
     sentence = "The run has no such trial."
-
-
-class Identity(Protocol):
-    """The process that holds a lease; ``runs.ownership.ProcessIdentity`` fits."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def start_ticks(self) -> int: ...
-    @property
-    def boot_id(self) -> str: ...
 
 
 class CancelOutcome(StrEnum):

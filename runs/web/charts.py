@@ -90,10 +90,11 @@ def stages(clock: Clock, stretches: Sequence[Stretch], kind: str, words_aloud: s
             f'<svg class="icon {escape(kind)}" x="{x:.1f}" y="3" width="14" height="14" viewBox="0 0 16 16">'
             f'<use href="#i-{escape(kind)}"/></svg>'
         )
+    bars = "".join(_bar(clock, part) for part in stretches)
     # Drawn fifty times on a page: every part is a number, our own word or escaped here.
     return mark_safe(
         f'<svg class="clock" viewBox="0 0 240 20" role="img" aria-label="{escape(capfirst(words_aloud))}">'
-        f'{_grid(clock)}<path class="base" d="M0 10h240"/>{_bars(clock, stretches)}{shape}</svg>'
+        f'{_grid(clock)}<path class="base" d="M0 10h240"/>{bars}{shape}</svg>'
     )
 
 
@@ -103,10 +104,6 @@ def _grid(clock: Clock) -> SafeString:
     return format_html_join(
         "", '<path class="grid" d="M{} 0v20"/>', ((f"{clock.x(tick):.1f}",) for tick in clock.ticks())
     )
-
-
-def _bars(clock: Clock, stretches: Iterable[Stretch]) -> str:
-    return "".join(_bar(clock, part) for part in stretches)
 
 
 def _bar(clock: Clock, part: Stretch) -> str:
@@ -135,7 +132,10 @@ def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, st
     bars = format_html_join(
         "",
         '<rect class="f-{}" x="{}" y="8" width="{}" height="20" rx="2"/>',
-        ((part.kind, percent(part.start), _share(clock, part)) for part in stretches),
+        (
+            (part.kind, percent(part.start), f"{max(part.seconds / clock.seconds * 97.0, 0.15):.3f}%")
+            for part in stretches
+        ),
     )
     agent = next((part for part in stretches if part.kind == "agent"), None)
     word: SafeString | str = ""
@@ -157,10 +157,6 @@ def timeline(stretches: Sequence[Stretch], *, label: str, limit: tuple[float, st
         word,
         line,
     )
-
-
-def _share(clock: Clock, part: Stretch) -> str:
-    return f"{max(part.seconds / clock.seconds * 97.0, 0.15):.3f}%"
 
 
 def share(shares: Iterable[Share], label: str, height: int = 12) -> SafeString:

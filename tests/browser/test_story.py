@@ -14,7 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from runs.models import AuditEntry, Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import lifecycle, workers
+from runs.services import lifecycle, transitions, workers
 from runs.services.runlog import Line, append_log
 from tests.browser.conftest import sign_in
 from tests.pages.evidence_files import keep
@@ -78,7 +78,7 @@ def graded(run: Run, ordinal: int, reward: int) -> None:
     lifecycle.enter_stage(run.pk, Stage.TRIAL, trial=ordinal)
     lifecycle.start_trial(run.pk, ordinal, stage="agent")
     bucket = Bucket.PASSED if reward else Bucket.FAILED
-    lifecycle.record_trial(run.pk, ordinal, lifecycle.TrialEnd(bucket=bucket, reward=reward, steps=5))
+    lifecycle.record_trial(run.pk, ordinal, transitions.TrialEnd(bucket=bucket, reward=reward, steps=5))
 
 
 def count(page: Page, word: str) -> str:

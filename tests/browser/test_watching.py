@@ -5,9 +5,9 @@ from playwright.sync_api import Page, expect
 
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import lifecycle
-from runs.services.lifecycle import ResourceState
+from runs.services import lifecycle, transitions
 from runs.services.runlog import Line, append_log
+from runs.services.transitions import ResourceState
 from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.browser.test_story import count
 from tests.pages.factories import Site, make_run
@@ -50,7 +50,7 @@ def test_what_changes_leaves_place_keyboard_and_folds_as_they_were(site: Site, p
     page.locator("#panel-trials .name").nth(1).focus()
     page.locator(".log").evaluate("box => { box.scrollTop = 40 }")
     said(run, "the log changes")
-    lifecycle.record_trial(run.pk, 2, lifecycle.TrialEnd(bucket=Bucket.FAILED, reward=0))
+    lifecycle.record_trial(run.pk, 2, transitions.TrialEnd(bucket=Bucket.FAILED, reward=0))
     lifecycle.mirror_journal(run.pk, [resource("gone too", outcome="removed")])
     expect(page.locator(".log")).to_contain_text("the log changes")
     expect(page.locator(count(page, "Failed"))).to_have_text("1")

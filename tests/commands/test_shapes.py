@@ -19,7 +19,7 @@ from runs.engine.ending.recovery import RecoveryReport
 from runs.management.commands import smoke
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Verdict
-from runs.services import lifecycle, queue, runlog, workers
+from runs.services import lifecycle, queue, runlog, transitions, workers
 from runs.smoke.scenarios import ScenarioResult
 from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
@@ -82,9 +82,9 @@ class TestRuns:
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
         for ordinal, end in enumerate((PASSED, PASSED, ERROR), 1):
             lifecycle.record_trial(run.pk, ordinal, end)
-        entry = lifecycle.ResourceState(nonce="n", kind="container", role="agent", stage="created")
+        entry = transitions.ResourceState(nonce="n", kind="container", role="agent", stage="created")
         lifecycle.mirror_journal(run.pk, [entry])
-        failure = lifecycle.Failure(stage="trial", failure_class="grading", code="grading.reward_missing")
+        failure = transitions.Failure(stage="trial", failure_class="grading", code="grading.reward_missing")
         lifecycle.finish(run.pk, state=RunState.FAILED, verdict=Verdict.ERROR, cleanup=Cleanup.FAILED, failure=failure)
         return Run.objects.get(pk=run.pk)
 

@@ -11,7 +11,7 @@ from runs.management.commands import start
 from runs.management.waiting import Interrupts
 from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import lifecycle, queue, runlog
+from runs.services import lifecycle, queue, runlog, transitions
 from tests.commands.calling import command
 from tests.runs.rows import FAILED, PASSED, Process, run_row
 from tests.runs.sites import Site, ready_site
@@ -29,7 +29,7 @@ def site() -> Site:
     return ready_site()
 
 
-def end(run: Run, *ends: lifecycle.TrialEnd, verdict: Verdict = Verdict.PASSED) -> Run:
+def end(run: Run, *ends: transitions.TrialEnd, verdict: Verdict = Verdict.PASSED) -> Run:
     lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
     for ordinal, trial in enumerate(ends, 1):
         lifecycle.record_trial(run.pk, ordinal, trial)
@@ -129,7 +129,7 @@ class TestStatus:
         assert "cleanup failed" in lines[1] and "3 passed of 3" in lines[1] and max(map(len, lines)) <= 80
 
     def test_a_reward_that_does_not_count_is_shown_nowhere_as_a_grade(self, tmp_path: Path) -> None:
-        seen = lifecycle.TrialEnd(
+        seen = transitions.TrialEnd(
             bucket=Bucket.ERROR,
             reward=0,
             failure_class="worker_runtime",

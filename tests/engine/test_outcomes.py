@@ -13,7 +13,7 @@ from evidence.trial.facts import TrialFacts
 from runs.engine.ending.conclusion import resource_states
 from runs.outcomes.buckets import Bucket
 from runs.ownership import Journal, Outcome, ResourceStage, Role
-from runs.services.lifecycle import TrialEnd
+from runs.services.transitions import TrialEnd
 from tests.evidence.folders import RunCase, passing_run
 
 

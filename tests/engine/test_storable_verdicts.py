@@ -16,7 +16,7 @@ from runs.models import LEGAL_ENDINGS, Cleanup, Run, RunState
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.outcomes.codes import CODES
 from runs.services import lifecycle
-from runs.services.lifecycle import Failure, TrialEnd
+from runs.services.transitions import Failure, TrialEnd
 from tests.documents import samples
 from tests.runs.rows import Process, run_row
 

@@ -238,7 +238,7 @@ def test_the_page_counts_what_was_passed_over_by_its_kind(tmp_path: Path) -> Non
     facts, result = judged(run, tmp_path)
     text = json.dumps(trial_document(facts, result))
     trial = Trial(ordinal=1, bucket="passed", badges=list(result.badges), result=text)
-    (note,) = trial_page(trial, Run(spec="{}")).badges
+    (note,) = trial_page(trial, Run(spec="{}"))["badges"]
     assert note == f"{BADGES['output_passed_over']} link 1,200, name 1."
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from benchsite.accounts.one_time_login import link_for
+from benchsite.accounts.views import link_for
 from runs.models import Run
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.models import Cleanup, Run, RunState, Trial, Worker
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import cleaning, lifecycle
+from runs.services import cleaning, lifecycle, transitions
 from runs.services.runlog import Line, append_log
 from runs.web.views.run_panels import NAMES
 from tests.pages.conftest import Browser
@@ -96,7 +96,7 @@ def test_a_new_log_line_brings_the_log_alone(site: Site, browse: Browser) -> Non
 def test_a_graded_trial_changes_verdict_and_trials_and_not_the_log(site: Site, browse: Browser) -> None:
     run, client = make_run(site, "running"), browse("operator")
     tag = asked(client, run)["ETag"]
-    lifecycle.record_trial(run.pk, 2, lifecycle.TrialEnd(bucket=Bucket.FAILED, reward=0))
+    lifecycle.record_trial(run.pk, 2, transitions.TrialEnd(bucket=Bucket.FAILED, reward=0))
     names = sent(asked(client, run, tag))
     assert {"verdict", "trials"} <= set(names) and "log" not in names
 

@@ -40,7 +40,7 @@ def judged(code: str, row: int, *, without: tuple[str, ...] = ()) -> list[StepRo
         reward=end.reward,
         result=json.dumps(document),
     )
-    return trial_page(trial, Run(spec="{}")).steps
+    return trial_page(trial, Run(spec="{}"))["steps"]
 
 
 def decided(steps: list[StepRow]) -> list[str]:
@@ -83,19 +83,19 @@ def test_what_a_stopped_trial_did_not_prove_is_not_claimed() -> None:
 @pytest.mark.parametrize("result", ["", json.dumps({"bucket": "passed", "step": "grade"})])
 def test_a_trial_that_was_closed_without_the_classifier_shows_nothing_as_held(result: str) -> None:
     trial = Trial(ordinal=1, bucket="error", failure_class="worker_runtime", failure_code=UNJUDGED, result=result)
-    steps = trial_page(trial, Run(spec="{}")).steps
+    steps = trial_page(trial, Run(spec="{}"))["steps"]
     assert decided(steps) == ["Carried out"]
     assert {step.icon for step in steps} == {"attention", "skipped"}
 
 
 def test_a_code_that_is_not_known_any_more_decides_no_step_and_breaks_no_page() -> None:
     trial = Trial(ordinal=1, bucket="error", failure_class="harness", failure_code="harness.of_another_version")
-    assert {step.icon for step in trial_page(trial, Run(spec="{}")).steps} == {"skipped"}
+    assert {step.icon for step in trial_page(trial, Run(spec="{}"))["steps"]} == {"skipped"}
 
 
 def test_a_code_of_another_version_is_shown_at_the_step_that_was_stored_with_it() -> None:
     result = json.dumps({"bucket": "error", "step": "proof", "execution_status": "ended"})
     trial = Trial(ordinal=1, bucket="error", failure_class="harness", failure_code="harness.unknown", result=result)
-    steps = trial_page(trial, Run(spec="{}")).steps
+    steps = trial_page(trial, Run(spec="{}"))["steps"]
     assert decided(steps) == ["Proof of execution"]
     assert [step.icon for step in steps] == ["held"] * 6 + ["attention", "skipped"]

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from runs.models import Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
 from runs.outcomes.buckets import Bucket
-from runs.services.lifecycle import TrialEnd
+from runs.services.transitions import TrialEnd
 
 HEX = "ab" * 32
 TASKS = ("ledger-totals", "config-merge", "file-tree")

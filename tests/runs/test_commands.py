@@ -15,9 +15,9 @@ from runs.management.printing import Printer
 from runs.models import Cleanup, Preview, Run, RunState, Worker
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.serializers.errors import exit_of_run
-from runs.services import lifecycle, queue, runlog
+from runs.services import lifecycle, queue, runlog, transitions
+from runs.services.access import find_run
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 from tests.commands.calling import command
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 from tests.runs.sites import SHARED_UID, Site, ready_site, report
@@ -39,7 +39,7 @@ def site() -> Site:
 
 
 def ended(
-    *ends: lifecycle.TrialEnd, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.CLEAN, host="h"
+    *ends: transitions.TrialEnd, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.CLEAN, host="h"
 ) -> Run:
     run = run_row()
     lifecycle.claim(run.pk, worker="local", identity=Process(), host=host)

@@ -18,7 +18,7 @@ from runs.engine.host.same_engine import remember_engine
 from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Worker
 from runs.outcomes.buckets import Verdict
 from runs.ownership import Journal, Outcome, Role
-from runs.services import lifecycle
+from runs.services import lifecycle, transitions
 from runs.services.cleaning import NotDeclarable, declare_resolved, request_cleanup
 from runs.services.refusals import BadInput
 from runs.services.runlog import Line, append_log
@@ -156,7 +156,7 @@ class TestWhat:
         assert (again(run).cleanup, again(run).cleanup_attempts) == ("declared", 1)
 
     def test_a_declaration_is_no_result_of_an_attempt(self) -> None:
-        with pytest.raises(lifecycle.IllegalTransition):
+        with pytest.raises(transitions.IllegalTransition):
             lifecycle.cleanup_changed(failed().pk, cleanup=Cleanup.DECLARED)
 
     def test_its_evidence_may_expire(self) -> None:

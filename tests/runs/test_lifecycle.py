@@ -12,8 +12,9 @@ from hypothesis.extra.django import TestCase as HypothesisTestCase
 
 from runs.models import LEGAL_ENDINGS, TERMINAL_STATES, AuditEntry, Cleanup, OwnedResource, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.services import lifecycle
-from runs.services.lifecycle import (
+from runs.services import lifecycle, transitions
+from runs.services.runlog import Line, read_log
+from runs.services.transitions import (
     CancelOutcome,
     Failure,
     HostBusy,
@@ -24,7 +25,6 @@ from runs.services.lifecycle import (
     NotActive,
     ResourceState,
 )
-from runs.services.runlog import Line, read_log
 from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def claimed(run: Run, host: str = "host") -> Run:
     return run
 
 
-def evaluated(run: Run, *ends: lifecycle.TrialEnd) -> Run:
+def evaluated(run: Run, *ends: transitions.TrialEnd) -> Run:
     for ordinal, end in enumerate(ends, 1):
         assert lifecycle.record_trial(run.pk, ordinal, end)
     return run
@@ -259,12 +259,12 @@ class TestTrials:
     @pytest.mark.parametrize(
         "wrong",
         [
-            lifecycle.TrialEnd(bucket=Bucket.PASSED),
-            lifecycle.TrialEnd(bucket=Bucket.PASSED, reward=0),
-            lifecycle.TrialEnd(bucket=Bucket.FAILED, reward=1),
-            lifecycle.TrialEnd(bucket=Bucket.ERROR),
-            lifecycle.TrialEnd(bucket=Bucket.ERROR, failure_class="grading", reward=2),
-            lifecycle.TrialEnd(bucket=Bucket.PASSED, reward=1, failure_class="grading"),
+            transitions.TrialEnd(bucket=Bucket.PASSED),
+            transitions.TrialEnd(bucket=Bucket.PASSED, reward=0),
+            transitions.TrialEnd(bucket=Bucket.FAILED, reward=1),
+            transitions.TrialEnd(bucket=Bucket.ERROR),
+            transitions.TrialEnd(bucket=Bucket.ERROR, failure_class="grading", reward=2),
+            transitions.TrialEnd(bucket=Bucket.PASSED, reward=1, failure_class="grading"),
         ],
     )
     def test_the_database_refuses_a_bucket_without_its_reason(self, wrong):

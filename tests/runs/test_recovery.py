@@ -18,7 +18,7 @@ from runs.engine.ending.recovery import RecoveryBusy, lease_is_alive, recover, r
 from runs.models import AuditEntry, Cleanup, OwnedResource, Run, RunState, Stage, Worker
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, Outcome, Role, process_identity
-from runs.services import lifecycle, lost_hosts
+from runs.services import lifecycle, lost_hosts, transitions
 from tests.runs import fake_engine
 from tests.runs.rows import PASSED, Process, person, run_row
 
@@ -186,7 +186,7 @@ class TestCleanup:
         assert (again(run).cleanup, again(run).verdict) == ("failed", "error")
 
     def test_a_run_that_is_carried_out_has_no_cleanup_to_retry(self):
-        with pytest.raises(lifecycle.NoSuchRun):
+        with pytest.raises(transitions.NoSuchRun):
             retry_cleanup(claimed_by(me()).key)
 
 
@@ -271,5 +271,5 @@ class TestLostHost:
         lost_hosts.declare_host_lost(user=person("ada", "admin"), worker=run.worker)
         assert not lifecycle.heartbeat(run.pk)
         assert not lifecycle.enter_stage(run.pk, Stage.TRIAL, trial=1)
-        with pytest.raises(lifecycle.NotActive):
+        with pytest.raises(transitions.NotActive):
             lifecycle.record_trial(run.pk, 1, PASSED)

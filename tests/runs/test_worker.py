@@ -25,7 +25,7 @@ from runs.engine import worker as serving
 from runs.engine.ending import recovery
 from runs.engine.ending.recovery import RecoveryReport
 from runs.models import Run, RunState, Worker
-from runs.services import lifecycle, queue
+from runs.services import lifecycle, queue, transitions
 from tests.runs import fake_engine
 from tests.runs.fake_engine import executions, go_file
 from tests.runs.rows import run_row
@@ -302,7 +302,7 @@ def test_jq07_a_cancel_reaches_a_run_without_any_queue(start_worker):
     start_worker()
     eventually_executing(run)
     embedded_redis.stop()
-    assert lifecycle.request_cancel(run.pk, user=None) is lifecycle.CancelOutcome.REQUESTED
+    assert lifecycle.request_cancel(run.pk, user=None) is transitions.CancelOutcome.REQUESTED
     assert lifecycle.cancel_requested_at(run.pk) is not None
     go_file(run.key).touch()
     eventually(lambda: again(run).terminal)

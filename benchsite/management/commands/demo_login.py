@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from benchsite.accounts.one_time_login import link_for
+from benchsite.accounts.views import link_for
 
 
 class Command(BaseCommand):

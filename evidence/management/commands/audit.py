@@ -18,7 +18,7 @@ from runs.management.waiting import heartbeat
 from runs.models import Run
 from runs.ownership.scratch import scratch
 from runs.services import access
-from runs.services.run_lookup import find_run
+from runs.services.access import find_run
 
 
 class Command(SiteCommand):

@@ -16,8 +16,8 @@ from evidence.serializers import evidence_document, evidence_file_document
 from runs.management.command import SiteCommand
 from runs.management.files import write_new
 from runs.models import Run
+from runs.services.access import find_run
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 
 STDOUT = "-"
 _HEADINGS = ("id", "trial", "kind", "size", "privacy", "state", "path", "sha256")

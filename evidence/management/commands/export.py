@@ -18,7 +18,7 @@ from runs.management.files import write_new
 from runs.management.waiting import heartbeat
 from runs.models import AuditKind, Run
 from runs.services import access, audit
-from runs.services.run_lookup import find_run
+from runs.services.access import find_run
 
 
 class Command(SiteCommand):

@@ -9,7 +9,7 @@ from benchsite.lib.serializing import Exit
 from evidence.register.retention import hold, release
 from evidence.serializers import hold_document
 from runs.management.command import SiteCommand
-from runs.services.run_lookup import find_run
+from runs.services.access import find_run
 
 
 class Command(SiteCommand):

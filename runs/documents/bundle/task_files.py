@@ -92,7 +92,16 @@ def _file_problems(tree: Tree) -> Iterator[Problem]:
     for folder in tree.empty_folders:
         yield Problem(ascii(folder)[1:-1], "task.empty_folder", "no hash covers an empty folder")
     yield from names.case_problems(tree.files)
-    yield from _instruction_problems(tree.files.get("instruction.md", b"-"))
+    data = tree.files.get("instruction.md", b"-")
+    if len(data) > MAX_INSTRUCTION_BYTES:
+        yield Problem("instruction.md", "task.oversize", f"it is larger than {MAX_INSTRUCTION_BYTES:,} bytes")
+    try:
+        empty = not data.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        yield Problem("instruction.md", "task.bad_instruction", "the instruction is not UTF-8")
+        return
+    if empty:
+        yield Problem("instruction.md", "task.bad_instruction", "the instruction is empty")
 
 
 def _path_problems(path: str) -> Iterator[Problem]:
@@ -114,15 +123,3 @@ def _refused(part: str) -> tuple[str, str] | None:
         if fnmatch.fnmatchcase(part.lower(), pattern):
             return code, sentence
     return None
-
-
-def _instruction_problems(data: bytes) -> Iterator[Problem]:
-    if len(data) > MAX_INSTRUCTION_BYTES:
-        yield Problem("instruction.md", "task.oversize", f"it is larger than {MAX_INSTRUCTION_BYTES:,} bytes")
-    try:
-        empty = not data.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        yield Problem("instruction.md", "task.bad_instruction", "the instruction is not UTF-8")
-        return
-    if empty:
-        yield Problem("instruction.md", "task.bad_instruction", "the instruction is empty")

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchsite.lib.canonical import Json, JsonObject, as_list, as_object, content_sha256
+from benchsite.lib.canonical import Json, JsonObject, as_list, as_object
 from benchsite.lib.closed import Closed, Identifier, Share, form, validate
-from benchsite.lib.problems import Location, Problem, path_of
+from benchsite.lib.problems import Problem, path_of
+from runs.documents.profile import digest_problems, without_adapter_tag
 
 SCHEMA = "anvil-serving.benchmark-profile/v1"
 SUITES = ("context", "agentic", "swe")
@@ -107,15 +108,8 @@ class ProfileV1(Closed):
 
 def problems_of(document: JsonObject) -> list[Problem]:
     """Everything that is wrong with a v1 profile; an empty list means that it is valid."""
-    _, found = validate(ProfileV1, document, prefix="bad_profile", relocate=_relocate)
-    return [*map(_named, found), *_digest_problems(document), *_cross_problems(document)]
-
-
-def _relocate(location: Location) -> Location:
-    """Without the union's tag, which stands behind an adapter's name."""
-    if location[:1] == ("adapters",) and len(location) > 2:
-        return (*location[:2], *location[3:])
-    return location
+    _, found = validate(ProfileV1, document, prefix="bad_profile", relocate=without_adapter_tag)
+    return [*map(_named, found), *digest_problems(document), *_cross_problems(document)]
 
 
 def _named(problem: Problem) -> Problem:
@@ -133,13 +127,6 @@ def _named(problem: Problem) -> Problem:
     if path.endswith((".scoring", ".scoring.pass_rate_floor")) and kind == "missing_field":
         return Problem(path, "missing_scoring_policy", "the suite does not say from which pass rate it passes")
     return problem
-
-
-def _digest_problems(document: JsonObject) -> Iterator[Problem]:
-    stated = document.get("content_sha256")
-    if isinstance(stated, str) and stated != (actual := content_sha256(document)):
-        sentence = f"the stated hash is not that of the content, which is {actual}"
-        yield Problem("content_sha256", "profile_digest_mismatch", sentence)
 
 
 def _cross_problems(document: JsonObject) -> Iterator[Problem]:

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from benchsite.lib.canonical import Json, JsonObject, as_list, as_object, content_sha256
+from benchsite.lib.canonical import Json, JsonObject, as_list, as_object
 from benchsite.lib.closed import Closed, Identifier, One, Sha256, Share, Text, Zero, custom, form, validate
-from benchsite.lib.problems import DocumentError, Location, Problem, path_of
+from benchsite.lib.problems import DocumentError, Problem, path_of
 from runs.documents.names import TaskName
+from runs.documents.profile import digest_problems, without_adapter_tag
 from runs.documents.sampling import Sampling
 
 SCHEMA = "anvil-serving.benchmark-profile/v2"
@@ -127,8 +128,8 @@ class ProfileV2(Closed):
 
 def problems_of(document: JsonObject) -> list[Problem]:
     """Everything that is wrong with a v2 profile; an empty list means that it is valid."""
-    _, found = validate(ProfileV2, document, prefix="bad_profile", relocate=_relocate)
-    return [*map(_named, found), *_digest_problems(document), *_cross_problems(document)]
+    _, found = validate(ProfileV2, document, prefix="bad_profile", relocate=without_adapter_tag)
+    return [*map(_named, found), *digest_problems(document), *_cross_problems(document)]
 
 
 def parse(document: JsonObject) -> ProfileV2:
@@ -137,13 +138,6 @@ def parse(document: JsonObject) -> ProfileV2:
     if problems:
         raise DocumentError(problems)
     return ProfileV2.model_validate(document)
-
-
-def _relocate(location: Location) -> Location:
-    """Without the union's tag, which stands behind an adapter's name."""
-    if location[:1] == ("adapters",) and len(location) > 2:
-        return (*location[:2], *location[3:])
-    return location
 
 
 def _named(problem: Problem) -> Problem:
@@ -159,13 +153,6 @@ def _named(problem: Problem) -> Problem:
     if path.startswith(f"suites.{SUITE}.scoring") and kind == "missing_field":
         return Problem(path, "missing_scoring_policy", "the suite does not say how a reward is read")
     return problem
-
-
-def _digest_problems(document: JsonObject) -> Iterator[Problem]:
-    stated = document.get("content_sha256")
-    if isinstance(stated, str) and stated != (actual := content_sha256(document)):
-        sentence = f"the stated hash is not that of the content, which is {actual}"
-        yield Problem("content_sha256", "profile_digest_mismatch", sentence)
 
 
 def _cross_problems(document: JsonObject) -> Iterator[Problem]:

@@ -55,7 +55,13 @@ def _prepare(folder: AssetFolder, offline: bool, report: Report) -> None:
     interpreter = current_interpreter(folder)
     state = harness_state(folder, interpreter)
     roles = stale_images(folder)
-    missing = missing_inputs(roles, folder)
+    # What would have to be downloaded to build these roles, named for a person.
+    missing = []
+    for recipe in map(read_recipe, roles):
+        if not debian.packages_archive(recipe, folder).is_file():
+            missing.append(f"the Debian packages of the {recipe.role} image")
+        if pins(recipe) and not wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels).is_dir():
+            missing.append(f"the Python packages of the {recipe.role} image")
     if state == "absent" and not harness_wheels(folder, interpreter).is_dir():
         missing.insert(0, "Harbor and its dependencies")
     if missing and offline:
@@ -120,17 +126,6 @@ def stale_images(folder: AssetFolder) -> list[ImageRole]:
     if stale and "agent" not in stale and needs_agent_first(folder):
         return ["agent", *stale]
     return stale
-
-
-def missing_inputs(roles: list[ImageRole], folder: AssetFolder) -> list[str]:
-    """What would have to be downloaded to build these roles, named for a person."""
-    missing = []
-    for recipe in map(read_recipe, roles):
-        if not debian.packages_archive(recipe, folder).is_file():
-            missing.append(f"the Debian packages of the {recipe.role} image")
-        if pins(recipe) and not wheels.wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels).is_dir():
-            missing.append(f"the Python packages of the {recipe.role} image")
-    return missing
 
 
 def prepare_images(roles: list[ImageRole], folder: AssetFolder, pip: Path | None, report: Report) -> None:

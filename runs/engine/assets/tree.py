@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +38,7 @@ def tree_manifest(folder: Path) -> str:
     entries = sorted(_entries(str(folder), ""))
     batches = [entries[start : start + _BATCH] for start in range(0, len(entries), _BATCH)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return "".join(pool.map(_describe, batches))
+        return "".join(pool.map(lambda batch: "".join(starmap(_line, batch)), batches))
 
 
 def tree_sha256(manifest: str) -> str:
@@ -72,10 +73,6 @@ def _entries(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
             yield name, entry.path
             if entry.is_dir(follow_symlinks=False):
                 yield from _entries(entry.path, f"{name}/")
-
-
-def _describe(entries: list[tuple[str, str]]) -> str:
-    return "".join(_line(name, path) for name, path in entries)
 
 
 def _line(name: str, path: str) -> str:

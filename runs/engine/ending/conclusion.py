@@ -32,7 +32,7 @@ from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalDocument, JournalError
 from runs.services import lifecycle, runlog
-from runs.services.lifecycle import Failure, ResourceState
+from runs.services.transitions import Failure, ResourceState
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from django.utils.module_loading import import_string
 from runs.checks.check import Check
 from runs.models import Cleanup, Run
 from runs.outcomes.buckets import Verdict
-from runs.services.lifecycle import Failure
+from runs.services.transitions import Failure
 
 
 @dataclass(frozen=True, slots=True)

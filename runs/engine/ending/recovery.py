@@ -26,7 +26,7 @@ from runs.models import ACTIVE_STATES, OVER, TERMINAL_STATES, Cleanup, Run
 from runs.ownership import Journal, JournalError
 from runs.ownership.processes import DEAD_STATES, boot_id, process_stat
 from runs.ownership.scratch import sweep
-from runs.services import endpoint_testing, lifecycle, queue
+from runs.services import endpoint_testing, lifecycle, queue, transitions
 from runs.services.lost_hosts import LOST_CODE
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def retry_cleanup(run_id: str) -> Cleanup:
     """
     run = Run.objects.filter(pk=run_id, state__in=TERMINAL_STATES).first()
     if run is None:
-        raise lifecycle.NoSuchRun(run_id)
+        raise transitions.NoSuchRun(run_id)
     if run.cleanup in OVER:
         return Cleanup(run.cleanup)
     folder = RunFolder.of(settings.DATA, run.key)

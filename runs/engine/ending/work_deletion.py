@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchsite.lib.problems import CodedError
@@ -32,13 +32,10 @@ def delete_work(data: Path, run_id: str) -> None:
 
     Links are removed, never followed; another file system mounted inside is refused. Raises WorkRefused and OSError.
     """
-    with _run_folder(data, run_id) as run:
-        try:
-            with _opened("work", run) as work:
-                _empty(work, os.fstat(run).st_dev, depth=0)
-        except FileNotFoundError:
-            return
-        os.rmdir("work", dir_fd=run)
+    with _run_folder(data, run_id) as run, suppress(FileNotFoundError):
+        with _opened("work", run):  # refused when it is no folder; what else is none is removed
+            pass
+        _delete("work", run)
 
 
 # The record of what a run owned outlives its evidence: a late container can still be told to be its own.
@@ -74,12 +71,20 @@ def _expiring(run: int) -> set[str]:
         return {entry.name for entry in entries} - _KEPT_FOR_EVER
 
 
-def _delete(name: str, parent: int) -> None:
+def _delete(name: str, parent: int, depth: int = 0) -> None:
+    """What ``parent`` holds under this name: a folder with all that is in it, anything else by itself."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return
     with _opened(name, parent) as folder:
-        _empty(folder, os.fstat(parent).st_dev, depth=0)
+        if os.fstat(folder).st_dev != os.fstat(parent).st_dev:
+            raise WorkRefused("another file system is mounted inside")
+        if depth > MAX_DEPTH:
+            raise WorkRefused("the folders are nested too deeply")
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+        for inner in names:
+            _delete(inner, folder, depth + 1)
     os.rmdir(name, dir_fd=parent)
 
 
@@ -101,19 +106,3 @@ def _opened(name: Path | str, parent: int | None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _empty(folder: int, device: int, depth: int) -> None:
-    if os.fstat(folder).st_dev != device:
-        raise WorkRefused("another file system is mounted inside")
-    if depth > MAX_DEPTH:
-        raise WorkRefused("the folders are nested too deeply")
-    with os.scandir(folder) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_folder in found:
-        if is_folder:
-            with _opened(name, folder) as inner:
-                _empty(inner, device, depth + 1)
-            os.rmdir(name, dir_fd=folder)
-        else:
-            os.unlink(name, dir_fd=folder)

@@ -12,14 +12,14 @@ from runs.management.waiting import Interrupts, follow
 from runs.models import Run
 from runs.serializers.errors import exit_of_run
 from runs.serializers.runs import run_document
-from runs.services import access, lifecycle
-from runs.services.run_lookup import find_run
+from runs.services import access, lifecycle, transitions
+from runs.services.access import find_run
 
 _OUTCOMES = {
-    lifecycle.CancelOutcome.CANCELLED: "was queued and is cancelled",
-    lifecycle.CancelOutcome.REQUESTED: "is being cancelled",
-    lifecycle.CancelOutcome.ALREADY_REQUESTED: "is being cancelled already",
-    lifecycle.CancelOutcome.ENDED: "had ended before; nothing is left to stop",
+    transitions.CancelOutcome.CANCELLED: "was queued and is cancelled",
+    transitions.CancelOutcome.REQUESTED: "is being cancelled",
+    transitions.CancelOutcome.ALREADY_REQUESTED: "is being cancelled already",
+    transitions.CancelOutcome.ENDED: "had ended before; nothing is left to stop",
 }
 
 

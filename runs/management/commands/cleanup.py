@@ -11,9 +11,9 @@ from runs.management.command import SiteCommand
 from runs.management.run_text import print_left
 from runs.models import Cleanup, Run
 from runs.serializers.runs import run_document
+from runs.services.access import find_run
 from runs.services.cleaning import declare_resolved, request_cleanup
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 
 
 class Command(SiteCommand):

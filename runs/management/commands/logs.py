@@ -11,8 +11,8 @@ from runs.management.command import SiteCommand
 from runs.models import Run
 from runs.serializers.runs import logs_document
 from runs.services import access
+from runs.services.access import find_run
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 from runs.services.runlog import read_log
 
 MAX_LIMIT = 1000

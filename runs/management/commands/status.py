@@ -12,8 +12,8 @@ from runs.management.run_text import count_strip, nonzero_counts, print_left, pr
 from runs.models import Cleanup, Run
 from runs.serializers.runs import counts_of, run_document, runs_document
 from runs.services import access
+from runs.services.access import find_run
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 
 _MOST = 200
 _HEADINGS = ("run", "state", "verdict", "cleanup", "counts", "profile", "endpoint", "created")

@@ -11,38 +11,12 @@ from runs.models import TaskBundle
 
 
 @dataclass(frozen=True, slots=True)
-class FileRow:
-    path: str
-    size: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class BundleTask:
-    name: str
-    title: str
-    checksum: str
-    size: str
-    files: list[FileRow]
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """One line of the difference: what, how it was, how it is."""
 
     path: str
     old: str
     new: str
-
-
-@dataclass(frozen=True, slots=True)
-class BundlePage:
-    description: str
-    tasks: list[BundleTask]
-    images: list[tuple[str, str]]
-    ceilings: list[tuple[str, list[str]]]
-    phases: list[tuple[str, str]]
-    agent: str
 
 
 def files_words(bundle: TaskBundle) -> str:
@@ -63,7 +37,7 @@ def review_words(bundle: TaskBundle) -> str:
     return f"reviewed by {bundle.reviewed_by_name} on {bundle.reviewed_at:%-d %b %Y}"
 
 
-def bundle_page(manifest: str) -> BundlePage:
+def bundle_page(manifest: str) -> dict[str, Any]:
     document = stored_object(manifest)
     agent = document.get("agent") or {}
     images = document.get("images") or {}
@@ -72,28 +46,32 @@ def bundle_page(manifest: str) -> BundlePage:
     rows = [(word, words.duration(phases.get(key))) for key, word in _PHASES.items()]
     download = ceilings.get("download_bytes")
     nothing = "none; images hold everything" if download == 0 else words.size(download)
-    return BundlePage(
-        description=visible(str(document.get("description", ""))),
-        tasks=[_task(task) for task in document.get("tasks") or []],
-        images=[(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
-        ceilings=_ceilings(ceilings),
-        phases=[*rows, ("Downloads", nothing)],
-        agent=f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
-    )
+    return {
+        "description": visible(str(document.get("description", ""))),
+        "tasks": [_task(task) for task in document.get("tasks") or []],
+        "images": [(role, str(image.get("recipe_sha256", ""))) for role, image in images.items()],
+        "ceilings": _ceilings(ceilings),
+        "phases": [*rows, ("Downloads", nothing)],
+        "agent": f"{agent.get('name', words.NOT_RECORDED)} {agent.get('version', '')}".strip(),
+    }
 
 
-def _task(task: dict[str, Any]) -> BundleTask:
+def _task(task: dict[str, Any]) -> dict[str, Any]:
     files = task.get("files") or []
-    return BundleTask(
-        name=visible(str(task.get("name", ""))),
-        title=visible(str(task.get("title", ""))),
-        checksum=str(task.get("checksum", "")),
-        size=f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
-        files=[
-            FileRow(visible(str(file.get("path", ""))), words.size(file.get("size")), str(file.get("sha256", "")))
+    return {
+        "name": visible(str(task.get("name", ""))),
+        "title": visible(str(task.get("title", ""))),
+        "checksum": str(task.get("checksum", "")),
+        "size": f"{words.counted(len(files), 'file')}, {words.size(sum(int(file.get('size', 0)) for file in files))}",
+        "files": [
+            {
+                "path": visible(str(file.get("path", ""))),
+                "size": words.size(file.get("size")),
+                "sha256": str(file.get("sha256", "")),
+            }
             for file in files
         ],
-    )
+    }
 
 
 ROLES = ("agent", "verifier", "gateway")

@@ -1,9 +1,8 @@
 """The preview page: what would run, what was checked, and what a person must accept. Pure over rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils.text import capfirst
 
@@ -24,93 +23,47 @@ _CANNOT = {
 _AGREED = {"limit core": "core files are not prevented", "limit harness_uid": "the harness runs as the worker's user"}
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    ordinal: int
-    name: str
-    title: str
-    checksum: str
-    files: str
-    size: str
-    agent: str
-    verifier: str
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """One thing that the worker cannot enforce, to be accepted by its name. ``agreed`` ends "I accept that"."""
-
-    name: str
-    anchor: str
-    word: str
-    found: str
-    means: str
-    agreed: str
-    chosen: bool
-    missed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewPage:
-    """Everything the page shows. ``state`` is open, blocked, expired or used; ``made`` counts checks, not rows."""
-
-    state: str
-    reason: str
-    plain: list[tuple[str, bool]]
-    coverage: str
-    tasks: list[TaskRow]
-    checks: list[CheckRow]
-    checks_head: str
-    made: int
-    reported: bool
-    accepts: list[Accept]
-    notes: int
-    hash_parts: list[str]
-    gate: list[tuple[str, str]]
-    expires: datetime
-
-
 def preview_page(
     preview: "Preview", now: datetime, *, accepted: Sequence[str] = (), missing: Sequence[str] = ()
-) -> PreviewPage:
+) -> dict[str, Any]:
     """``accepted`` is what was ticked when a start was refused, ``missing`` what had to be."""
     spec = specs.read(preview.spec)
     checks = check_rows(preview.checks)
     state, reason = _state(preview, checks, now)
-    return PreviewPage(
-        state=state,
-        reason=reason,
-        plain=_plain(spec),
-        coverage=spec.coverage if spec else "",
-        tasks=_tasks(preview, spec),
-        checks=checks,
-        checks_head=checks_head(preview.checks, checks, f"{preview.created_at:%H:%M:%S}"),
-        made=len(preview.checks),
-        reported=not any(check["code"] == "worker.no_report" for check in preview.checks),
-        accepts=_accepts(preview, accepted, missing),
-        notes=len(preview.notes),
-        hash_parts=[preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)],
-        gate=_gate(spec),
-        expires=preview.expires_at,
-    )
+    return {
+        "state": state,
+        "reason": reason,
+        "plain": _plain(spec),
+        "coverage": spec.coverage if spec else "",
+        "tasks": _tasks(preview, spec),
+        "checks": checks,
+        "checks_head": checks_head(preview.checks, checks, f"{preview.created_at:%H:%M:%S}"),
+        "made": len(preview.checks),
+        "reported": not any(check["code"] == "worker.no_report" for check in preview.checks),
+        "accepts": _accepts(preview, accepted, missing),
+        "notes": len(preview.notes),
+        "hash_parts": [preview.spec_sha256[start : start + 8] for start in range(0, len(preview.spec_sha256), 8)],
+        "gate": _gate(spec),
+        "expires": preview.expires_at,
+    }
 
 
-def _accepts(preview: "Preview", accepted: Sequence[str], missing: Sequence[str]) -> list[Accept]:
+def _accepts(preview: "Preview", accepted: Sequence[str], missing: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     for index, check in enumerate(preview.to_accept, start=1):
         name = str(check["name"])
         word = check_word(name)
         rows.append(
-            Accept(
-                name=name,
-                anchor=f"accept-{index}",
-                word=word,
-                found=str(check["detail"]),
-                means=_CANNOT.get(name, ""),
-                agreed=_AGREED.get(name, f"“{words.lowered(word)}” is not enforced"),
-                chosen=name in accepted,
-                missed=name in missing,
-            )
+            {
+                "name": name,
+                "anchor": f"accept-{index}",
+                "word": word,
+                "found": str(check["detail"]),
+                "means": _CANNOT.get(name, ""),
+                "agreed": _AGREED.get(name, f"“{words.lowered(word)}” is not enforced"),
+                "chosen": name in accepted,
+                "missed": name in missing,
+            }
         )
     return rows
 
@@ -151,7 +104,7 @@ def _plain(spec: RunSpec | None) -> list[tuple[str, bool]]:
     ]
 
 
-def _tasks(preview: "Preview", spec: RunSpec | None) -> list[TaskRow]:
+def _tasks(preview: "Preview", spec: RunSpec | None) -> list[dict[str, Any]]:
     if spec is None:
         return []
     known = {task.get("name"): task for task in stored_object(preview.bundle.manifest).get("tasks") or []}
@@ -160,16 +113,16 @@ def _tasks(preview: "Preview", spec: RunSpec | None) -> list[TaskRow]:
         entry = known.get(task.name, {})
         files = entry.get("files") or []
         rows.append(
-            TaskRow(
-                ordinal=task.ordinal,
-                name=visible(task.name),
-                title=visible(str(entry.get("title", ""))),
-                checksum=task.checksum,
-                files=words.counted(len(files), "file") if files else words.NOT_RECORDED,
-                size=words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",
-                agent=words.duration(spec.limits.agent_s),
-                verifier=words.duration(spec.limits.verifier_s),
-            )
+            {
+                "ordinal": task.ordinal,
+                "name": visible(task.name),
+                "title": visible(str(entry.get("title", ""))),
+                "checksum": task.checksum,
+                "files": words.counted(len(files), "file") if files else words.NOT_RECORDED,
+                "size": words.size(sum(int(file.get("size", 0)) for file in files)) if files else "",
+                "agent": words.duration(spec.limits.agent_s),
+                "verifier": words.duration(spec.limits.verifier_s),
+            }
         )
     return rows
 

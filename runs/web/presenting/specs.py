@@ -33,19 +33,6 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleRow:
-    """What one container may use; a limit in each column."""
-
-    role: str
-    cpus: str
-    memory: str
-    processes: str
-    files: str
-    storage: str
-    network: str
-
-
-@dataclass(frozen=True, slots=True)
 class Need:
     """What a run needs of its worker, and what the worker's last report says of it; `met` is None for not reported."""
 
@@ -128,12 +115,12 @@ def limits(spec: RunSpec) -> list[Fact]:
         Fact("At the same time", words.number(controls.max_concurrent_trials), "trial", "harness, config compared"),
         Fact("Each request", words.duration(controls.request_timeout_s), note="the gateway"),
         Fact("Request / answer", "4 / 16 MiB", note="the gateway"),
-        Fact("Each transfer", words.size(TRANSFER_BYTES), f"in {TRANSFER_FILES:,} files", "the provider, both ways"),
-        Fact("Output, each command", words.size(EXEC_OUTPUT_BYTES), "recorded", "the provider"),
+        Fact("Each transfer", words.size(TRANSFER_BYTES), f"in {TRANSFER_FILES:,} files", "the attendant, both ways"),
+        Fact("Output, each command", words.size(EXEC_OUTPUT_BYTES), "recorded", "the attendant"),
     ]
 
 
-def roles(spec: RunSpec) -> list[RoleRow]:
+def roles(spec: RunSpec) -> list[dict[str, Any]]:
     """What each of the three containers may use; the engine enforces all of it."""
     networks = {"agent": "gateway only", "verifier": "none", "gateway": "the endpoint"}
     return [_role(role, spec.limits.of(role), network) for role, network in networks.items()]
@@ -163,14 +150,14 @@ def _sampling(value: float | int | str) -> tuple[str, str, str]:
     return f"{value:g}" if isinstance(value, float) else str(value), "fixed", "the gateway refuses any other"
 
 
-def _role(role: str, limits: RoleLimits, network: str) -> RoleRow:
+def _role(role: str, limits: RoleLimits, network: str) -> dict[str, Any]:
     storage = storage_bytes(limits)
-    return RoleRow(
-        role=role.capitalize(),
-        cpus=f"{limits.cpus:g}",
-        memory=words.size(limits.memory_bytes),
-        processes=words.number(limits.pids),
-        files=words.number(limits.nofile),
-        storage=words.size(storage) if storage else "none",
-        network=network,
-    )
+    return {
+        "role": role.capitalize(),
+        "cpus": f"{limits.cpus:g}",
+        "memory": words.size(limits.memory_bytes),
+        "processes": words.number(limits.pids),
+        "files": words.number(limits.nofile),
+        "storage": words.size(storage) if storage else "none",
+        "network": network,
+    }

@@ -28,17 +28,6 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StageRow:
-    kind: str
-    word: str
-    what: str
-    start: str
-    took: str
-    limit: str
-    reached: bool
-
-
-@dataclass(frozen=True, slots=True)
 class LimitRow:
     """One limit: what was used (or words), of how much, the share for its meter, whether it was reached."""
 
@@ -48,27 +37,6 @@ class LimitRow:
     share: float | None
     reached: bool
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialPage:
-    ordinal: int
-    name: str
-    mark: status_marks.Mark
-    heading: str
-    code: str
-    sentence: str
-    remedy: str
-    badges: list[str]
-    steps: list[StepRow]
-    stages: list[StageRow]
-    stretches: list[Stretch]
-    limit_line: tuple[float, str] | None
-    limits: list[LimitRow]
-    limits_reached: int
-    took: str
-    reward: str
-    aloud: str
 
 
 # The classifier's steps in the words of a page: title, what a graded trial proved, what is known when a later step
@@ -85,34 +53,47 @@ _STEPS: dict[Step, tuple[str, str, str]] = {
 }
 
 
-def trial_page(trial: "Trial", run: "Run") -> TrialPage:
+def trial_page(trial: "Trial", run: "Run") -> dict[str, Any]:
     spec, document = specs.read(run.spec), result_of(trial)
     mark = status_marks.of_trial(trial, run)
-    stages = _stages(trial)
+    # (kind, word, start, seconds) of what was recorded, from the trial's start.
+    start, stages = 0.0, []
+    for kind, word, key in (
+        ("setup", "Set-up", "setup_s"),
+        ("agent", "Agent", "agent_s"),
+        ("verify", "Verifier", "verifier_s"),
+    ):
+        seconds = trials.timing(trial, key)
+        if seconds is not None:
+            stages.append((kind, word, start, seconds))
+            start += seconds
+    total = trials.timing(trial, "total_s")
+    if stages and total is not None and total - start > 0.05:
+        stages.append(("collect", "Overhead", start, total - start))
     stretches = [Stretch(row[0], row[2], row[3]) for row in stages]
     reached = trial.failure_code.removeprefix("incomplete.").removesuffix("_deadline")
     limits = _limits(trial, spec, document, reached if trial.failure_class == "incomplete" else "")
     known = CODES.get(trial.failure_code)
     rows = [_stage_row(stage, spec, reached, trial.failure_class) for stage in stages]
-    return TrialPage(
-        ordinal=trial.ordinal,
-        name=visible(trial.task_name),
-        mark=mark,
-        heading=f"{mark.word}, not graded" if trial.bucket == "error" else mark.word,
-        code=trial.failure_code,
-        sentence=_sentence(trial, run, document),
-        remedy=known.remedy if known and trial.bucket == "error" else "",
-        badges=[_note(str(badge), document) for badge in trial.badges],
-        steps=_steps(trial, document),
-        stages=rows,
-        stretches=stretches,
-        limit_line=_limit_line(trial, spec, stages),
-        limits=limits,
-        limits_reached=sum(limit.reached for limit in limits),
-        took=words.duration(trials.seconds_of(trial)) if trial.bucket and trial.started_at else "",
-        reward=_reward(trial),
-        aloud=get_text_list([f"{row.word} {row.took}" for row in rows], "and") or "Stages not recorded",
-    )
+    return {
+        "ordinal": trial.ordinal,
+        "name": visible(trial.task_name),
+        "mark": mark,
+        "heading": f"{mark.word}, not graded" if trial.bucket == "error" else mark.word,
+        "code": trial.failure_code,
+        "sentence": _sentence(trial, run, document),
+        "remedy": known.remedy if known and trial.bucket == "error" else "",
+        "badges": [_note(str(badge), document) for badge in trial.badges],
+        "steps": _steps(trial, document),
+        "stages": rows,
+        "stretches": stretches,
+        "limit_line": _limit_line(trial, spec, stages),
+        "limits": limits,
+        "limits_reached": sum(limit.reached for limit in limits),
+        "took": words.duration(trials.seconds_of(trial)) if trial.bucket and trial.started_at else "",
+        "reward": _reward(trial),
+        "aloud": get_text_list([f"{row['word']} {row['took']}" for row in rows], "and") or "Stages not recorded",
+    }
 
 
 def _note(badge: str, document: dict[str, Any]) -> str:
@@ -181,24 +162,6 @@ def _sentence(trial: "Trial", run: "Run", document: dict[str, Any]) -> str:
     return text + neither if trial.bucket == "error" else text
 
 
-def _stages(trial: "Trial") -> list[tuple[str, str, float, float]]:
-    """(kind, word, start, seconds) of what was recorded, from the trial's start."""
-    start, found = 0.0, []
-    for kind, word, key in (
-        ("setup", "Set-up", "setup_s"),
-        ("agent", "Agent", "agent_s"),
-        ("verify", "Verifier", "verifier_s"),
-    ):
-        seconds = trials.timing(trial, key)
-        if seconds is not None:
-            found.append((kind, word, start, seconds))
-            start += seconds
-    total = trials.timing(trial, "total_s")
-    if found and total is not None and total - start > 0.05:
-        found.append(("collect", "Overhead", start, total - start))
-    return found
-
-
 _STAGE_WORDS = {
     "setup": "Container created and started, task files copied in, agent found in the image",
     "agent": "The agent worked, until it ended or was stopped",
@@ -210,18 +173,18 @@ _DEADLINE_OF = {"setup": ("setup", "environment"), "agent": ("agent",), "verify"
 
 def _stage_row(
     stage: tuple[str, str, float, float], spec: RunSpec | None, reached: str, failure_class: str
-) -> StageRow:
+) -> dict[str, Any]:
     kind, word, start, seconds = stage
     limit = _stage_limit(kind, spec)
-    return StageRow(
-        kind=kind,
-        word=word,
-        what=_STAGE_WORDS[kind],
-        start=f"{start:.1f} s",
-        took=words.duration(seconds, exact=True),
-        limit="" if limit is None else words.duration(limit),
-        reached=failure_class == "incomplete" and reached in _DEADLINE_OF.get(kind, ()),
-    )
+    return {
+        "kind": kind,
+        "word": word,
+        "what": _STAGE_WORDS[kind],
+        "start": f"{start:.1f} s",
+        "took": words.duration(seconds, exact=True),
+        "limit": "" if limit is None else words.duration(limit),
+        "reached": failure_class == "incomplete" and reached in _DEADLINE_OF.get(kind, ()),
+    }
 
 
 def _stage_limit(kind: str, spec: RunSpec | None) -> float | None:

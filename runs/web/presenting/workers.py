@@ -36,19 +36,6 @@ LIMIT_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerRow:
-    """One worker in a list."""
-
-    name: str
-    mark: status_marks.Mark
-    engine: str
-    enforces: str
-    missing: int
-    seen: str
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True)
 class LimitRow:
     word: str
     enforced: bool
@@ -56,46 +43,50 @@ class LimitRow:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPage:
-    """Everything the report says; ``reported`` is false when there is no report yet."""
-
-    reported: bool
-    facts: list[tuple[str, str]]
-    limits: list[LimitRow]
-    problem: str
-    missing: int
-
-
-def worker_row(worker: "Worker", now: datetime) -> WorkerRow:
+def worker_row(worker: "Worker", now: datetime) -> dict[str, Any]:
     report = stored_object(worker.report)
     limits = _limits(report)
     missing = sum(not limit.enforced for limit in limits)
     engine = report.get("engine") or {}
     # To the minute: a list that keeps itself up to date would otherwise change with every heartbeat.
     just_now = worker.heartbeat_at is not None and now - worker.heartbeat_at < _A_MINUTE
-    return WorkerRow(
-        name=worker.name,
-        mark=status_marks.Mark(*condition(worker, now)),
-        engine=str(engine.get("version") or ""),
-        enforces=_enforces(limits, missing),
-        missing=missing,
-        seen="under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now),
-        waiting=getattr(worker, "waiting", 0),
-    )
+    return {
+        "name": worker.name,
+        "mark": status_marks.Mark(*condition(worker, now)),
+        "engine": str(engine.get("version") or ""),
+        "enforces": _enforces(limits, missing),
+        "missing": missing,
+        "seen": "under 1 min ago" if just_now else words.ago(worker.heartbeat_at, now),
+        "waiting": getattr(worker, "waiting", 0),
+    }
 
 
-def worker_page(worker: "Worker") -> WorkerPage:
+def worker_page(worker: "Worker") -> dict[str, Any]:
     report = stored_object(worker.report)
     limits = _limits(report)
     problem = report.get("engine_problem") or {}
-    return WorkerPage(
-        reported=bool(report),
-        facts=_facts(report),
-        limits=limits,
-        problem=str(problem.get("sentence", "")),
-        missing=sum(not limit.enforced for limit in limits),
-    )
+    engine = report.get("engine") or {}
+    memory = engine.get("memory_bytes")
+    rows = [
+        ("Host", report.get("host")),
+        ("Platform", report.get("platform")),
+        ("Kernel", engine.get("kernel")),
+        ("Engine", engine.get("version")),
+        (
+            "Control groups",
+            engine.get("cgroup_version") and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
+        ),
+        ("Storage driver", engine.get("storage_driver")),
+        ("CPUs", engine.get("cpus")),
+        ("Memory", words.size(memory) if isinstance(memory, int) else None),
+    ]
+    return {
+        "reported": bool(report),
+        "facts": [(word, str(value)) for word, value in rows if value not in (None, "")],
+        "limits": limits,
+        "problem": str(problem.get("sentence", "")),
+        "missing": sum(not limit.enforced for limit in limits),
+    }
 
 
 def _limits(report: dict[str, Any]) -> list[LimitRow]:
@@ -126,25 +117,6 @@ def _enforces(limits: list[LimitRow], missing: int) -> str:
     if not limits:
         return ""
     return f"{words.counted(missing, 'limit')} not enforced" if missing else "every limit enforced"
-
-
-def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
-    engine = report.get("engine") or {}
-    memory = engine.get("memory_bytes")
-    rows = [
-        ("Host", report.get("host")),
-        ("Platform", report.get("platform")),
-        ("Kernel", engine.get("kernel")),
-        ("Engine", engine.get("version")),
-        (
-            "Control groups",
-            engine.get("cgroup_version") and f"version {engine['cgroup_version']}, {engine.get('cgroup_driver')}",
-        ),
-        ("Storage driver", engine.get("storage_driver")),
-        ("CPUs", engine.get("cpus")),
-        ("Memory", words.size(memory) if isinstance(memory, int) else None),
-    ]
-    return [(word, str(value)) for word, value in rows if value not in (None, "")]
 
 
 def ending(run: "Run") -> dict[str, Any]:

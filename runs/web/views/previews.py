@@ -1,6 +1,5 @@
 """Choose, preview, confirm. Nothing is created before the confirmation, and a changed world refuses it."""
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -92,8 +91,8 @@ def _page(
 ) -> HttpResponse:
     spec = specs.read(preview.spec)
     page = present(preview, timezone.now(), accepted=request.POST.getlist("accept"), missing=missing or [])
-    if differences and page.state == "open":
-        page = replace(page, state="refused", reason="What would run has changed; a new preview shows it.")
+    if differences and page["state"] == "open":
+        page |= {"state": "refused", "reason": "What would run has changed; a new preview shows it."}
     private = access.may(request.user, access.READ_PRIVATE)
     context = {
         "preview": preview,
@@ -106,9 +105,11 @@ def _page(
         "refusal": refusal,
         "differences": differences or [],
         "unaccepted": [
-            FormError(accept.anchor, f"I accept that {accept.agreed}", "Tick this box to start the run.", refusal.code)
-            for accept in page.accepts
-            if accept.missed and refusal
+            FormError(
+                accept["anchor"], f"I accept that {accept['agreed']}", "Tick this box to start the run.", refusal.code
+            )
+            for accept in page["accepts"]
+            if accept["missed"] and refusal
         ],
         "now": timezone.now(),
     }

@@ -1,7 +1,7 @@
 """The runs list: filters, each backed by an index, and pages by key, so that page 400 costs what page 1 costs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import django_filters
@@ -11,7 +11,6 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, RunState
@@ -28,17 +27,6 @@ _OF_A_LINE = (
     "count_failed", "count_error", "count_cancelled", "created_by_name", "created_at", "claimed_at", "ended_at",
     "profile__name", "endpoint__name", "endpoint__model",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One window of the list and the addresses around it (empty at an end)."""
-
-    lines: SafeString
-    shown: int
-    total: int
-    newer: str
-    older: str
 
 
 @require_safe
@@ -61,7 +49,7 @@ def listed() -> "QuerySet[Run]":
     return Run.objects.select_related("profile", "endpoint").only(*_OF_A_LINE)
 
 
-def page_of(request: HttpRequest, found: "QuerySet[Run]") -> Page:
+def page_of(request: HttpRequest, found: "QuerySet[Run]") -> dict[str, Any]:
     """The window that ``?before=`` or ``?after=`` (a run's key) asks for; an unknown key gives the newest."""
     anchor, direction = _anchor(request)
     total = found.count()
@@ -81,13 +69,13 @@ def page_of(request: HttpRequest, found: "QuerySet[Run]") -> Page:
         runs = runs[:PAGE][::-1]
     address = addresses()
     rows = [(row, address(row.run.key)) for row in map(run_row, runs)]
-    return Page(
-        lines=table_rows.runs(rows),
-        shown=len(rows),
-        total=total,
-        newer=_address(request, after=runs[0].key) if runs and more_newer else "",
-        older=_address(request, before=runs[-1].key) if runs and more_older else "",
-    )
+    return {
+        "lines": table_rows.runs(rows),
+        "shown": len(rows),
+        "total": total,
+        "newer": _address(request, after=runs[0].key) if runs and more_newer else "",
+        "older": _address(request, before=runs[-1].key) if runs and more_older else "",
+    }
 
 
 def addresses() -> Callable[[str], str]:
@@ -123,29 +111,14 @@ def _names(model: type[Profile] | type[Endpoint]) -> list[tuple[str, str]]:
     return [(name, name) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    value: str
-    word: str
-    chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """One filter as a page shows it. Django's own widgets take a template for every option: a third of the page."""
-
-    name: str
-    word: str
-    options: list[Option]
-
-
-def selects(form: forms.Form) -> list[Select]:
+def selects(form: forms.Form) -> list[dict[str, Any]]:
     """The filters of a form of choices alone, with what is chosen."""
     found = []
     for name, field in form.fields.items():
         given = form.data.get(name, "")
-        options = [Option(str(value), str(word), str(value) == given) for value, word in field.choices]  # type: ignore[attr-defined]
-        found.append(Select(name, str(field.label), options))
+        choices = field.choices  # type: ignore[attr-defined]
+        options = [{"value": str(value), "word": str(word), "chosen": str(value) == given} for value, word in choices]
+        found.append({"name": name, "word": str(field.label), "options": options})
     return found
 
 

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_POST, require_safe
 from runs.models import Run
 from runs.services import access, lifecycle
 from runs.services.cleaning import request_cleanup
-from runs.services.lifecycle import CancelOutcome
 from runs.services.refusals import Refusal
+from runs.services.transitions import CancelOutcome
 from runs.web.presenting import specs
 from runs.web.presenting.bundles import review_words
 from runs.web.presenting.run_rows import run_row

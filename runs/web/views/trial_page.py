@@ -55,10 +55,10 @@ def _context(request: HttpRequest, trial: Trial) -> dict[str, Any]:
         "run": run,
         "run_key": run.key,
         "page": page,
-        "timeline": charts.timeline(page.stretches, label=page.aloud, limit=page.limit_line),
+        "timeline": charts.timeline(page["stretches"], label=page["aloud"], limit=page["limit_line"]),
         "limits": [
             (row, "" if row.share is None else charts.meter(row.share, "hit" if row.reached else ""))
-            for row in page.limits
+            for row in page["limits"]
         ],
         "around": _around(trial),
         "private": access.may(request.user, access.READ_PRIVATE),

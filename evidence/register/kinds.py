@@ -1,6 +1,6 @@
 """The kinds of files in a run's folder, by their place, and which of them a viewer may read.
 
-The first pattern that matches decides. Places are those of the run's folder; what the provider kept comes
+The first pattern that matches decides. Places are those of the run's folder; what the attendant kept comes
 before Harbor's own copies, because Harbor rewrites its files.
 """
 
@@ -38,9 +38,9 @@ KINDS = (
     Kind("publication", "Site's statement", r"evidence/suite\.dsse\.json"),
     Kind("trajectory_index", "Index of the trajectory", rf"evidence/{_TRIAL}/trajectory\.index"),
     Kind("supervision", "Supervisor's record", rf"{_TRIAL}/supervision\.json"),
-    Kind("observed", "Provider's record", rf"{_TRIAL}/observed\.jsonl"),
+    Kind("observed", "Attendant's record", rf"{_TRIAL}/observed\.jsonl"),
     Kind("harness_config", "Config given to Harbor", rf"{_TRIAL}/config\.json"),
-    Kind("environment_plan", "Plan given to the provider", rf"{_TRIAL}/environment\.json"),
+    Kind("environment_plan", "Plan of the attendant", rf"{_TRIAL}/environment\.json"),
     Kind("harness_log", "Harness log", rf"{_TRIAL}/harbor\.log", tail=True),
     Kind("trajectory", "Trajectory (native)", rf"{_TRIAL}/kept/agent/mini-swe-agent\.trajectory\.json"),
     Kind("reward", "Reward", rf"{_TRIAL}/kept/verifier/reward\.(json|txt)"),

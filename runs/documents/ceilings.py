@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 # What a container needs beside its writable paths, which count as memory.
 WORKING_SET_BYTES = {"agent": 384 * MIB, "verifier": 64 * MIB, "gateway": 64 * MIB}
 
-# The provider's own bounds, the same for every bundle: of one command's recorded output, and of one transfer.
+# The attendant's own bounds, the same for every bundle: of one command's recorded output, and of one transfer.
 EXEC_OUTPUT_BYTES = 256 * 1024
 TRANSFER_BYTES = 64 * MIB
 TRANSFER_FILES = 2_048

@@ -200,7 +200,7 @@ _INTEGRITY = _errors(
         "run_refused": ("Identity mismatch", "A hash or an identity differed before this trial could start."),
         "artifact_hash": (
             "Stored file mismatch",
-            "A stored file is not byte for byte what the provider copied, or the provider recorded no such copy.",
+            "A stored file is not byte for byte what the attendant copied, or the attendant recorded no such copy.",
         ),
         "verifier_input": (
             "Verifier input mismatch",
@@ -211,12 +211,12 @@ _INTEGRITY = _errors(
             "Recorded times contradict each other, such as an end before its beginning.",
         ),
         "observed_broken": (
-            "Provider's record broken",
-            "The provider's record of what it saw has a gap, a repetition, or a line that is not as it writes them.",
+            "Attendant's record broken",
+            "The attendant's record of what it saw has a gap, a repetition, or a line that is not as it writes them.",
         ),
         "record_course": (
             "Record out of course",
-            "The provider's record is not the course of such a trial: {why}.",
+            "The attendant's record is not the course of such a trial: {why}.",
         ),
         "record_unreadable": ("Record unreadable", "A record that our own side wrote about this trial cannot be read."),
         "ledger_broken": (
@@ -266,7 +266,7 @@ _INVALID = _errors(
         ),
         "agent_version": (
             "Agent version not verified",
-            "The provider did not see the locked version of the agent before it ran.",
+            "The attendant did not see the locked version of the agent before it ran.",
         ),
         "no_agent_end": (
             "Agent end not recorded",
@@ -282,7 +282,7 @@ _INVALID = _errors(
         ),
         "not_verified_separately": (
             "No separate verifier seen",
-            "The provider saw no verifier container of its own for this trial.",
+            "The attendant saw no verifier container of its own for this trial.",
         ),
     },
 )
@@ -301,9 +301,9 @@ _WORKER = _errors(
             "Isolation not proved",
             "The egress probe found that a container could reach more than the gateway, or not the gateway.",
         ),
-        "start_failed": ("Container not started", "The provider could not create or start a container."),
+        "start_failed": ("Container not started", "The attendant could not create or start a container."),
         "exec_failed": ("Command not executed", "The engine could not execute a command in a container."),
-        "stop_failed": ("Container not stopped", "The provider could not stop or remove a container."),
+        "stop_failed": ("Container not stopped", "The attendant could not stop or remove a container."),
         "setup_failed": ("Set-up failed", "The agent's set-up command ended with code {exit_code}."),
         "transfer_failed": ("Transfer failed", "A transfer between the worker and a container failed."),
         "transfer_refused": (
@@ -311,7 +311,7 @@ _WORKER = _errors(
             "What a container sent is no archive that tar makes of files, so it was refused.",
         ),
         "disk_full": ("Disk full", "The worker's disk was full."),
-        "provider_failure": ("Provider failure", "The environment provider recorded a failure."),
+        "provider_failure": ("Attendant failure", "The attendant recorded a failure of another kind."),
         "verifier_transfer": (
             "Verifier transfer failed",
             "A transfer to or from the verifier did not succeed, so the grade cannot be read whole.",
@@ -469,6 +469,6 @@ BADGES: dict[str, str] = {
     "output_passed_over": "Links, special files or odd names among the agent's output were listed and not graded.",
     "agent_logs_refused": "The agent's logs were refused because they held unsafe entries.",
     "agent_logs_missing": "The agent left no logs.",
-    "provider_record_open": "The provider's record has no closing line.",
+    "provider_record_open": "The attendant's record has no closing line.",
     "harbor_exception": "Harbor recorded an exception for this trial.",
 }

@@ -25,7 +25,7 @@ from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, Assets, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.credentials import CredentialError, read_credential
-from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_bytes, write_document
+from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_document
 from runs.engine.host.same_engine import remember_engine
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
@@ -44,6 +44,7 @@ from runs.engine.trials.run_log import RunLog
 from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
+from runs.ownership.storage import replace_whole
 from runs.services import lifecycle
 
 log = logging.getLogger(__name__)
@@ -153,8 +154,8 @@ class Execution:
         self.spec = self._confirmed_spec()
         self.folder.create()
         self.journal = Journal.create(self.folder.path, run_id=self.run.key)
-        write_bytes(self.folder.spec, self.run.spec.encode())
-        write_bytes(self.folder.manifest, self.run.bundle.manifest.encode())
+        replace_whole(self.folder.spec, self.run.spec.encode())
+        replace_whole(self.folder.manifest, self.run.bundle.manifest.encode())
         write_document(
             self.folder.facts,
             {

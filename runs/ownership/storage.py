@@ -64,7 +64,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
 def replace_whole(path: Path, data: bytes) -> None:
     """Write `data` to a temporary file, sync it, rename it over `path`, and sync the directory."""
-    temporary = path.with_name(f"{path.name}.new")
+    temporary = path.with_name(f".{path.name}.new")  # of a name that no evidence has
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

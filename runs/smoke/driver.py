@@ -103,7 +103,6 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, report:
             cancelled = True
             report(f"{scenario.name}: cancelling while the agent waits for its first answer")
             lifecycle.request_cancel(run.pk, user=user)
-    run = run
     notes = list(unrecorded_forgeries(run)) if scenario.mode is Mode.FORGE else []
     return run, _result(run, time.monotonic() - started, tuple(notes))
 

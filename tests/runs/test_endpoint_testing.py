@@ -161,7 +161,7 @@ class TestLast:
         preview = make_preview(**site.choice())
         (note,) = [check for check in preview.notes if check["name"] == "endpoint last test"]
         assert note["code"] == "endpoint.auth_refused" and preview.blocking == []
-        assert note["detail"].startswith("3 minutes ago, from local: The endpoint refused the credential")
+        assert note["detail"].startswith("3 min ago, from local: The endpoint refused the credential")
 
     def test_a_preview_says_that_it_was_ready(self, site, asked):
         finish(asked, READY, seconds=0.1)

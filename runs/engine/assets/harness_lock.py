@@ -1,8 +1,6 @@
 """The harness lock as a document."""
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from benchsite.lib.canonical import JsonObject, canonical_sha256
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.interpreters import Interpreter
 from runs.engine.assets.wheels import Wheel
+from runs.ownership.storage import replace_whole
 
 HARNESS_LOCK_SCHEMA = "benchsite.harness-lock/v1"
 HARBOR = "harbor"
@@ -73,11 +72,7 @@ def make_lock(
 
 def write_lock(path: Path, lock: HarnessLock) -> None:
     """Replace the lock in one step."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(lock.document, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    replace_whole(path, json.dumps(lock.document, indent=1, sort_keys=True).encode())
 
 
 def read_lock(path: Path) -> HarnessLock:

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +10,7 @@ from benchsite.lib.canonical import JsonObject
 from runs.containers import EngineError, engine_call
 from runs.engine.assets.errors import AssetError, Problem
 from runs.images.recipes import ROLES, ImageRole, Recipe, read_recipe
+from runs.ownership.storage import replace_whole
 
 IMAGE_LOCK_SCHEMA = "benchsite.image-lock/v1"
 
@@ -85,11 +84,7 @@ def write_images(path: Path, images: dict[ImageRole, LockedImage]) -> None:
         "images": {role: {k: v for k, v in asdict(image).items() if k != "role"} for role, image in images.items()},
     }
     document["lock_sha256"] = _digest(document)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(document, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    replace_whole(path, json.dumps(document, indent=1, sort_keys=True).encode())
 
 
 def read_image_lock(path: Path) -> ImageLock:

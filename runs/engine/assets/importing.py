@@ -5,7 +5,6 @@ carry and which image it replaces; it goes once the image is locked and the othe
 """
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from runs.engine.assets.image_lock import LockedImage, read_images, write_images
 from runs.engine.assets.rootfs import Content
 from runs.engine.assets.steps import disk_full
 from runs.images.recipes import Recipe
+from runs.ownership.storage import replace_whole
 
 LABEL_IMAGE = "benchsite.image"
 LABEL_RECIPE = "benchsite.recipe"
@@ -36,7 +36,8 @@ def import_image(recipe: Recipe, root: Path, content: Content, folder: AssetFold
     """Make an image of `root`, lock it, and drop the one that it replaces. Raises AssetError and EngineError."""
     label = uuid4().hex
     before = read_images(folder.image_lock).get(recipe.role)
-    _note(folder, {"label": label, "replaces": before.id if before else None})
+    note = {"label": label, "replaces": before.id if before else None}
+    replace_whole(folder.unfinished_import, json.dumps(note).encode())  # on the disk before the engine is asked
     image = _import(recipe, root, content, label)
     write_images(folder.image_lock, read_images(folder.image_lock) | {recipe.role: image})
     forget_unfinished(folder)
@@ -60,21 +61,6 @@ def forget_unfinished(folder: AssetFolder) -> list[str]:
         _drop(api, image_id)
     folder.unfinished_import.unlink()
     return left
-
-
-def _note(folder: AssetFolder, document: dict[str, str | None]) -> None:
-    """It stands on the disk before the engine is asked."""
-    part = folder.unfinished_import.with_suffix(".part")
-    with part.open("w") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(folder.unfinished_import)
-    descriptor = os.open(folder.root, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _import(recipe: Recipe, root: Path, content: Content, label: str) -> LockedImage:

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchsite.lib.canonical import canonical_bytes
 from runs.documents.bundle.tree import left_out_of
+from runs.ownership.storage import replace_whole
 
 RUN_FACTS_SCHEMA = "benchsite.run-facts/v1"
 SUPERVISION_SCHEMA = "benchsite.supervision/v1"
@@ -77,17 +78,7 @@ class RunFolder:
 
 def write_document(path: Path, document: dict[str, Any]) -> None:
     """Write canonical JSON through a temporary file and a rename, 0600, synced to disk."""
-    write_bytes(path, canonical_bytes(document) + b"\n")
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    temporary.replace(path)
+    replace_whole(path, canonical_bytes(document) + b"\n")
 
 
 def copy_task(source: Path, target: Path) -> None:
@@ -102,7 +93,7 @@ def copy_task(source: Path, target: Path) -> None:
         if entry.is_dir():
             copy.mkdir(mode=0o700)
         elif entry.is_file():
-            write_bytes(copy, entry.read_bytes())
+            copy.write_bytes(entry.read_bytes())
             copy.chmod(0o700 if os.access(entry, os.X_OK) else 0o600)
 
 

@@ -32,9 +32,9 @@ from runs.containers import (
 )
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.documents.run_spec import RunSpec
-from runs.engine.host.folder import write_bytes
 from runs.engine.network.gateway_log import LogFollower, container_log
 from runs.ownership import Journal, Role
+from runs.ownership.storage import replace_whole
 
 ALIAS = "model-gateway"
 PORT = 8080
@@ -249,7 +249,7 @@ def keep_ledger(
     if (kept_report.intact, kept_report.lines) > (whole_report.intact, whole_report.lines):
         return kept_report
     if whole != kept:
-        write_bytes(ledger, whole)
+        replace_whole(ledger, whole)
     return whole_report
 
 

@@ -217,7 +217,7 @@ def test_the_sentence_names_the_place(make: Make, tmp_path: Path) -> None:
     run = make()
     again("exec", purpose="agent")(run)
     line = run.trial.events.index(run.trial.event("exec", purpose="agent"))
-    expected = f"The provider's record is not the course of such a trial: line {line}: exec agent again."
+    expected = f"The attendant's record is not the course of such a trial: line {line}: exec agent again."
     assert judged(run, tmp_path).sentence.startswith(expected)
 
 

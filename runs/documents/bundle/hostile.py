@@ -7,6 +7,7 @@ The folder stands for the root of the verifier's container after the artifacts w
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 MIB = 1024 * 1024
@@ -60,16 +61,24 @@ def hostile_answers(answer: str) -> Iterator[Planting]:
 
     The right answer was moved to `RIGHT_ANSWER` before.
     """
+
+    def leaving(what: str, leave: Callable[[Path], None]) -> Planting:
+        return Planting(f"{answer}: {what}", lambda root: leave(root / OUTPUT / answer))
+
     for name, content in _CONTENTS.items():
-        yield Planting(f"{answer}: {name}", _content(answer, content))
-    yield Planting(f"{answer}: a sparse file of 1 TiB", _sparse(answer))
-    yield Planting(f"{answer}: a folder", lambda root: (root / OUTPUT / answer).mkdir(parents=True))
-    yield Planting(f"{answer}: a named pipe", _pipe(answer))
-    yield Planting(f"{answer}: a link to another file", lambda root: _link(root / OUTPUT / answer, "/etc/passwd"))
-    yield Planting(f"{answer}: a link to the right answer", _link_to_right(answer))
-    yield Planting(f"{answer}: a link to nothing", lambda root: _link(root / OUTPUT / answer, "nowhere"))
-    yield Planting(f"{answer}: a link to itself", lambda root: _link(root / OUTPUT / answer, Path(answer).name))
-    yield Planting(f"{answer}: a link to zeros without end", lambda root: _link(root / OUTPUT / answer, "/dev/zero"))
+        yield leaving(name, partial(_write, content=content))
+    yield leaving("a sparse file of 1 TiB", _sparse)
+    yield leaving("a folder", _folder)
+    yield leaving("a named pipe", _pipe)
+    links = {
+        "another file": "/etc/passwd",
+        "the right answer": os.path.relpath(RIGHT_ANSWER, str(Path(answer).parent)),
+        "nothing": "nowhere",
+        "itself": Path(answer).name,
+        "zeros without end": "/dev/zero",
+    }
+    for name, target in links.items():
+        yield leaving(f"a link to {name}", partial(_link, target=target))
 
 
 def hostile_outputs() -> Iterator[Planting]:
@@ -77,7 +86,7 @@ def hostile_outputs() -> Iterator[Planting]:
     yield Planting("nothing at all", lambda root: (root / "app").mkdir(parents=True, exist_ok=True))
     yield Planting("an empty output folder", lambda root: _folder(root / OUTPUT))
     yield Planting("output is a file", lambda root: _write(root / OUTPUT, b"{}"))
-    yield Planting("output is a named pipe", _output_pipe)
+    yield Planting("output is a named pipe", lambda root: _pipe(root / OUTPUT))
     yield Planting("output is a link to the verifier's inputs", lambda root: _link(root / OUTPUT, "/tests/input"))
     yield Planting("output is a link to the root", lambda root: _link(root / OUTPUT, "/"))
     yield Planting("2,500 files", _many_files)
@@ -141,34 +150,14 @@ def _plant_trial(root: Path) -> None:
     _write(root / CONVENTION / "manifest.json", b"[]")
 
 
-def _content(answer: str, content: bytes) -> Callable[[Path], None]:
-    return lambda root: _write(root / OUTPUT / answer, content)
+def _sparse(path: Path) -> None:
+    _write(path, b"{")
+    os.truncate(path, 1 << 40)
 
 
-def _sparse(answer: str) -> Callable[[Path], None]:
-    def plant(root: Path) -> None:
-        _write(root / OUTPUT / answer, b"{")
-        os.truncate(root / OUTPUT / answer, 1 << 40)
-
-    return plant
-
-
-def _pipe(answer: str) -> Callable[[Path], None]:
-    def plant(root: Path) -> None:
-        _folder((root / OUTPUT / answer).parent)
-        os.mkfifo(root / OUTPUT / answer)
-
-    return plant
-
-
-def _link_to_right(answer: str) -> Callable[[Path], None]:
-    target = os.path.relpath(RIGHT_ANSWER, str(Path(answer).parent))
-    return lambda root: _link(root / OUTPUT / answer, target)
-
-
-def _output_pipe(root: Path) -> None:
-    _folder(root / "app")
-    os.mkfifo(root / OUTPUT)
+def _pipe(path: Path) -> None:
+    _folder(path.parent)
+    os.mkfifo(path)
 
 
 def _many_files(root: Path) -> None:

@@ -14,8 +14,8 @@ from evidence.register.signing import sign_again
 from evidence.serializers import public_keys_document
 from runs.management.command import SiteCommand
 from runs.services import access
+from runs.services.access import find_run
 from runs.services.refusals import BadInput
-from runs.services.run_lookup import find_run
 
 _ACTS = ("make", "list", "rotate", "retire", "revoke", "sign")
 

@@ -1,7 +1,8 @@
 """The disk is full while an agent works: nothing is left, nothing is evaluated, and it is said what it is."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ def own_disk(gate: Gate) -> Iterator[GateSite]:
 
 
 def fill(data: Path) -> None:
-    """To the last byte: large pieces first."""
+    """To the last byte: large pieces first. First the database's log is emptied, or a write takes its old pages."""
+    with closing(sqlite3.connect(data / "benchsite.sqlite3", timeout=20)) as database:
+        wait_until(lambda: database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
     for piece in (1024 * 1024, 4096, 1):
         with (data / "filler").open("ab", buffering=0) as filler, suppress(OSError):
             while filler.write(bytes(piece)):

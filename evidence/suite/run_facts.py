@@ -16,6 +16,7 @@ from benchsite.lib.foreign_files import is_foreign
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
 from evidence.reading.clocks import Interval
+from evidence.reading.own_records import run_record_problem
 from evidence.reading.proofs import Proof, equal, mapping
 from evidence.reading.tree import MAX_FILES, TreeTooLarge, tree_files, tree_sha256
 from evidence.trial.binding import run_binding_checks
@@ -24,6 +25,7 @@ from evidence.trial.facts import TrialFacts
 from evidence.trial.files import RunContext, text
 from evidence.trial.reading import read_trial
 from evidence.trial.reviewed_files import read_manifest
+from evidence.trial.run_checks import journal_checks
 from runs.checks.readiness import ENDPOINT_CLASSES
 from runs.documents import ledger as ledgers
 from runs.documents.ledger import LedgerReport, read_ledger
@@ -32,7 +34,6 @@ from runs.documents.run_spec import SCHEMA as SPEC_SCHEMA
 from runs.ownership.document import JournalDocument, JournalError
 from runs.ownership.format import load as load_journal
 
-RUN_SCHEMA = "benchsite.run-facts/v1"
 MAX_RUN_BYTES = 4 * 1024 * 1024
 
 
@@ -74,7 +75,7 @@ def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFa
     """The facts of a run's folder, or of a ZIP of it, held against what the caller expects of it."""
     folder = directory if isinstance(directory, Folder) else Folder(directory)
     spec, found_sha256, unreadable, invalid = _spec(folder)
-    document, run_problem = _document(folder, "run.json", MAX_RUN_BYTES, RUN_SCHEMA)
+    document, run_problem = _document(folder)
     journal, journal_problem = _journal(folder)
     ledger = _ledger(folder)
     manifest, manifest_check = read_manifest(folder, spec)
@@ -88,18 +89,13 @@ def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFa
         manifest_check,
         *(run_container_checks(document, journal, spec) if spec else []),
         *(_trial_folder_checks(folder, spec) if spec else []),
-        Proof(
-            "run.cancel",
-            "integrity.run_unreadable",
-            _is_time_or_none(document.get("cancel_requested_at")),
-            "the time of the cancel is no text",
-        ),
         Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
         *(
             run_binding_checks(Path(os.path.realpath(folder.root)).name, document, journal, spec, found_sha256, ledger)
             if spec
             else []
         ),
+        *(journal_checks(document, journal, spec) if spec else []),
     )
     if spec is None:
         trials = [TrialFacts(trial=number, task="unknown", checks=checks) for number in _trial_folders(folder)]
@@ -148,16 +144,17 @@ def _spec(folder: Folder) -> tuple[RunSpec | None, str | None, str, str]:
         return None, found, "", f"{error.problems[0].path}: {error.code}"
 
 
-def _document(folder: Folder, path: str, limit: int, schema: str) -> tuple[dict[str, Any], str]:
-    """One of our own documents and, when it cannot be believed, why."""
-    read = folder.read(path, limit=limit)
+def _document(folder: Folder) -> tuple[dict[str, Any], str]:
+    """The run's own record and, when it cannot be believed, why."""
+    read = folder.read("run.json", limit=MAX_RUN_BYTES)
     if read.state is not FileState.OK:
         return {}, read.state.value
     try:
         document = load_object(read.data, items=100_000)
     except JsonProblem as problem:
         return {}, problem.code
-    return (document, "") if document.get("schema") == schema else ({}, "unsupported schema")
+    found = run_record_problem(document)
+    return ({}, found) if found else (document, "")
 
 
 def _journal(folder: Folder) -> tuple[JournalDocument | None, str]:
@@ -185,11 +182,6 @@ def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Proof:
     excused = (document.get("interrupted") is True or unread or died) and fault == "ledger.not_closed"
     excused = excused or (died and fault == "ledger.torn_line")
     return Proof("ledger.whole", "integrity.ledger_broken", not fault or excused, fault)
-
-
-def _is_time_or_none(value: object) -> bool:
-    """What else stands in a time's place says neither that the run was cancelled nor that it was not."""
-    return value is None or (isinstance(value, str) and value != "")
 
 
 def _identity_checks(

@@ -20,8 +20,11 @@ from evidence.trial.kept_checks import (
     whole_input_proof,
 )
 from evidence.trial.reviewed_files import course_of, reviewed_checks, sent, sent_proof
+from evidence.trial.run_checks import owned_check
 from runs.ownership.document import JournalDocument
 
+_TIMES = "integrity.times_inverted"
+CLOCK_SLACK_S = 2.0
 _COURSE = "integrity.record_course"
 # Tar headers hold whole seconds, so a file may seem up to this much older than it is.
 MTIME_SLACK_S = 2.0
@@ -41,6 +44,8 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         *reviewed_checks(context.manifest, files.task, files.observed),
         *_configuration_checks(context, files),
         *_process_checks(context, files, trial),
+        owned_check(context.journal, files.observed, trial),
+        *_interval_checks(context, files),
         _steps_check(context, trial),
         *kept_checks(context.folder, files.base, files.observed),
         verifier_input_check(files.observed),
@@ -89,6 +94,29 @@ def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[
     own = [asdict(each.identity) for each in context.journal.processes if each.trial == trial]
     supervised = files.supervision.get("process")
     return [Proof("supervision.process", "integrity.trial_identity", supervised in own, "not the journaled process")]
+
+
+def _interval_checks(context: RunContext, files: TrialFiles) -> list[Proof]:
+    """The trial lies within the run, and its record within the trial, by the wall clock and by the monotonic one."""
+    if not files.supervision:
+        return []
+    run, events = context.document, files.observed.sequence
+    start, end = files.supervision["started_at"], files.supervision["ended_at"]
+    outer = _is_within(start, end, run.get("started_at"), run.get("ended_at"))
+    inner = not events or _is_within(min(e.at for e in events), max(e.at for e in events), start, end)
+    mono = all(files.supervision["mono_started"] <= e.mono <= files.supervision["mono_ended"] for e in events)
+    return [
+        Proof("trial.times", _TIMES, outer, "outside the run's time"),
+        Proof("observed.times", _TIMES, inner and mono, "outside the trial's time"),
+    ]
+
+
+def _is_within(first: object, last: object, start: object, end: object) -> bool:
+    """Whether an interval lies in another, as far as both ends were recorded; a clock may be set a little meanwhile."""
+    begun, ended, opened, closed = (moment(time) for time in (first, last, start, end))
+    early = begun is not None and opened is not None and (opened - begun).total_seconds() > CLOCK_SLACK_S
+    late = ended is not None and closed is not None and (ended - closed).total_seconds() > CLOCK_SLACK_S
+    return not early and not late
 
 
 def _steps_check(context: RunContext, trial: int) -> Proof:

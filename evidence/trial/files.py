@@ -9,12 +9,11 @@ from evidence.harbor.job import HarborFacts, read_harbor
 from evidence.reading import observed as seen
 from evidence.reading.clocks import Interval
 from evidence.reading.observed import VERIFIER, Observed, Transfer
+from evidence.reading.own_records import supervision_problem
 from evidence.reading.proofs import Proof
 from runs.documents.ledger import LedgerReport
 from runs.documents.run_spec import RunSpec, SpecTask
 from runs.ownership.document import JournalDocument
-
-SUPERVISION_SCHEMA = "benchsite.supervision/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ def _supervision(folder: Folder, base: str) -> tuple[dict[str, Any], str]:
         document = load_object(read.data) if read.state is FileState.OK else {}
     except JsonProblem as problem:
         return {}, f"supervision: {problem.code}"
-    good = document.get("schema") == SUPERVISION_SCHEMA
-    return (document, "") if good else ({}, f"supervision: {read.state.value}")
+    found = read.state.value if read.state is not FileState.OK else supervision_problem(document)
+    return ({}, f"supervision: {found}") if found else (document, "")
 
 
 def _observed(folder: Folder, base: str) -> tuple[Observed, str]:

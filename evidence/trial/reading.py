@@ -2,7 +2,7 @@
 
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, VERIFIER, Observed
-from evidence.reading.proofs import Proof, at, mapping, sequence
+from evidence.reading.proofs import Proof
 from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
 from evidence.trial.agent_output import output_facts
 from evidence.trial.binding import counted, trial_binding_checks
@@ -12,6 +12,7 @@ from evidence.trial.endpoint import EndpointFacts, endpoint_facts
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, VerifierFacts
 from evidence.trial.files import RunContext, TrialFiles, ended_by_itself, read_trial_files, text, verifier_logs
 from evidence.trial.own_failures import harness_failure, read_own_failures
+from evidence.trial.run_checks import prepared_proofs
 from runs.documents.run_spec import SpecTask
 
 MAX_TRAJECTORY_BYTES = 8 * 1024 * 1024
@@ -32,7 +33,7 @@ def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
         task=task.name,
         checks=(*context.checks, *_checks(context, files, number)),
         proofs=(
-            _confinement_proof(context),
+            *prepared_proofs(context.document, context.spec),
             *proof_checks(context, files, number),
         ),
         started=files.present,
@@ -67,12 +68,6 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
         Proof("records.readable", "integrity.record_unreadable", not files.broken, "; ".join(files.broken)),
         Proof("supervision.present", "integrity.record_unreadable", not unsupervised, "no supervision record"),
         Proof(
-            "supervision.cancel",
-            "integrity.record_unreadable",
-            not files.supervision or isinstance(files.supervision.get("cancel_requested"), bool),
-            "whether it was cancelled is no true or false",
-        ),
-        Proof(
             "observed.whole",
             "integrity.observed_broken",
             not files.observed.problems and not (files.observed.cut_line and ended_by_itself(files)),
@@ -82,6 +77,7 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
             "supervision.times",
             "integrity.times_inverted",
             not files.supervised.inverted and not _monotonic_inverted(files),
+            "it ended before it began",
         ),
         Proof(
             "supervision.trial",
@@ -107,14 +103,6 @@ def _missing_checks(context: RunContext, number: int) -> list[Proof]:
     asked = len(context.ledger.trial(number).requests)
     detail = f"{made} containers, {asked} requests"
     return [Proof("trial.records", "integrity.trial_missing", not made and not asked, detail)]
-
-
-def _confinement_proof(context: RunContext) -> Proof:
-    """Before any agent started, a probe showed that the run's network reaches nothing but the gateway (design 3.5)."""
-    probe = mapping(at(context.document, "probe"))
-    found = [at(check, "passed") for check in sequence(probe.get("checks"))]
-    confined = probe.get("passed") is True and all(passed is True for passed in found)
-    return Proof("proof.confined", "invalid_evaluation.proof_missing", confined, "no egress probe that passed")
 
 
 def _monotonic_inverted(files: TrialFiles) -> bool:

@@ -218,6 +218,10 @@ _INTEGRITY = _errors(
             "Record out of course",
             "The attendant's record is not the course of such a trial: {why}.",
         ),
+        "journal_differs": (
+            "Journal mismatch",
+            "What the ownership journal says of the run's containers, networks and processes does not fit it: {why}.",
+        ),
         "record_unreadable": ("Record unreadable", "A record that our own side wrote about this trial cannot be read."),
         "ledger_broken": (
             "Ledger broken",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from evidence.trial.run_checks import ASKED, PREPARED, PROBED
 from runs.wire.copies import Entry, combined_sha256
 
 RUN_ID = "0123456789abcdef0123456789abcdef"
@@ -346,6 +347,10 @@ def failed_request(code: str, status: int | None = None) -> dict[str, Any]:
     }
 
 
+def preflight_check(name: str) -> dict[str, Any]:
+    return {"name": name, "passed": True, "code": f"{name}.ok", "detail": "", "remedy": "", "level": "block"}
+
+
 def worker_record(version: str = "0.1.0") -> dict[str, Any]:
     """What a worker records of itself when it claims a run."""
     return {
@@ -383,8 +388,14 @@ def passing_run(tasks: int = 3) -> RunCase:
             "interrupted": False,
             "deadline": None,
             "failure": None,
-            "probe": {"passed": True},
-            "gateway": {"container_id": GATEWAY, "closed": True},
+            "preflight": [preflight_check(name) for name in sorted(PREPARED)],
+            "probe": {
+                "passed": True,
+                "checks": [{"name": name, "passed": True, "code": None, "detail": ""} for name in sorted(PROBED)],
+                "unproved": [],
+            },
+            "readiness": {"checks": [preflight_check(name) for name in sorted(ASKED)], "seconds": 0.1},
+            "gateway": {"container_id": GATEWAY, "closed": True, "died": None},
             "ledger_sha256": _TO_BE_COMPUTED,
             "worker": worker_record(),
         },
@@ -531,7 +542,7 @@ def _journal(trials: list[TrialCase]) -> dict[str, Any]:
         "created_at": at(0),
         "resources": shared + resources,
         "processes": processes,
-        "fence": None,
+        "fence": {"at": at(900), "reason": "ended"},
     }
 
 
@@ -550,8 +561,8 @@ def _trial(number: int) -> TrialCase:
             "trial": number,
             "started_at": at(offset),
             "ended_at": at(offset + 40),
-            "mono_started": 1000 + offset,
-            "mono_ended": 1040 + offset,
+            "mono_started": 1000.0 + offset,
+            "mono_ended": 1040.0 + offset,
             "exit_code": 0,
             "signal": None,
             "deadline": None,

@@ -23,7 +23,6 @@ from tests.evidence.folders import (
     AGENT_IMAGE,
     VERIFIER_IMAGE,
     RunCase,
-    at,
     canonical,
     list_files,
     load_run,
@@ -145,7 +144,7 @@ def test_our_own_failure_beside_a_refused_output_is_an_error(make: Make, tmp_pat
     run = make()
     refuse(run, "output.too_large")
     failed = {"event": "failure", "where": "start", "code": "engine.gone", "detail": "", "role": "verifier"}
-    run.trial.events.append({**failed, "at": at(99), "mono": run.trial.events[-1]["mono"]})
+    run.trial.events.append({**failed, **{name: run.trial.events[-1][name] for name in ("at", "mono")}})
     assert judged(run, tmp_path)[1].code == "worker_runtime.start_failed"
 
 
@@ -257,7 +256,7 @@ def test_a_probe_looks_from_inside_the_image_that_it_is_for(
 ) -> None:
     """Before a run starts, each of its images is looked at from inside, by probes in the run's journal."""
     run = passing_run(1)
-    for resource in run.journal["resources"]:
-        if resource["role"] == "probe":
-            resource.update(image_id=image, session_id=session)
+    like = next(each for each in run.journal["resources"] if each["role"] == "probe")
+    another = {"image_id": image, "session_id": session, "nonce": "ab" * 16, "resource_id": "9" * 64}
+    run.journal["resources"].append({**like, **another})
     assert (judged(run, tmp_path)[1].code == "passed.reward_1") is passes

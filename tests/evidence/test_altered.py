@@ -12,11 +12,13 @@ from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
 from runs.outcomes.buckets import Bucket
 from tests.evidence.folders import RunCase, canonical, list_files, load_run, passing_run, sha256
+from tests.evidence.variants import timed_out
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 CONTROLS, LIMITS = "invalid_evaluation.other_controls", "invalid_evaluation.other_limits"
 TOLD, DIFFERS = "invalid_evaluation.told_differently", "harness.config_differs"
 IDENTITY, REVIEWED = "integrity.trial_identity", "integrity.reviewed_files"
+JOURNAL, TIMES = "integrity.journal_differs", "integrity.times_inverted"
 BROKEN, COURSE = "integrity.observed_broken", "integrity.record_course"
 IMAGE, NETWORK = "integrity.image_mismatch", "integrity.network_mismatch"
 UNPROVED = "invalid_evaluation.proof_missing"
@@ -119,8 +121,18 @@ def other_process(run: RunCase) -> None:
     run.journal["processes"][0]["start_ticks"] += 1
 
 
-def process_of_another_trial(run: RunCase) -> None:
-    run.journal["processes"][0]["trial"] = None
+def owned_too(**changes: Any) -> Change:
+    """The journal has one more resource, like the first of its role."""
+
+    def change(run: RunCase) -> None:
+        like = next(each for each in run.journal["resources"] if each["role"] == changes["role"])
+        run.journal["resources"].append({**like, "nonce": "ab" * 16, "resource_id": "9" * 64, **changes})
+
+    return change
+
+
+def event(name: str, role: str, **changes: Any) -> Change:
+    return lambda run: run.trial.event(name, role=role).update(changes)
 
 
 def more_answers_than_steps(run: RunCase) -> None:
@@ -205,7 +217,6 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "the agent's image for a probe of an unknown mark": (probe("image-mark-x", "agent"), IMAGE),
     "another gateway": (put("run", "gateway", "container_id", value="0" * 64), "integrity.run_identity"),
     "another process": (other_process, IDENTITY),
-    "the process of another trial": (process_of_another_trial, IDENTITY),
     "more answers than steps": (more_answers_than_steps, CONTROLS),
     # The reviewed files
     "no manifest": (manifest_of(schema="x"), "integrity.manifest_mismatch"),
@@ -293,9 +304,67 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "no plan": (no_plan(None), TOLD),
     "a plan that is no object": (no_plan([]), TOLD),
     "a probe that says that it passed though a check did not hold": (
-        put("run", "probe", value={"passed": True, "checks": [{"passed": True}, {"passed": False}]}),
-        "invalid_evaluation.proof_missing",
+        lambda run: run.run["probe"]["checks"][3].update(passed=False),
+        UNPROVED,
     ),
+    "a probe without one of its checks": (lambda run: run.run["probe"]["checks"].pop(2), UNPROVED),
+    "a probe with a check twice": (
+        lambda run: run.run["probe"]["checks"].append(dict(run.run["probe"]["checks"][0])),
+        UNPROVED,
+    ),
+    "a probe without checks": (put("run", "probe", "checks", value=[]), UNPROVED),
+    "a probe that did not pass": (put("run", "probe", "passed", value=False), UNPROVED),
+    "no gateway was recorded": (put("run", "gateway", value=None), UNPROVED),
+    "no end of the run": (put("run", "ended_at", value=None), UNPROVED),
+    "a run of another time": (put("run", "ended_at", value="2026-01-01T00:00:00.000000Z"), TIMES),
+    "a run that began after its trial": (
+        lambda run: run.run.update(started_at=run.trial.supervision["ended_at"]),  # type: ignore[index]
+        "integrity.ledger_times",
+    ),
+    "a trial after its run": (
+        lambda run: run.trial.supervision.update(ended_at="2099-01-01T00:00:00.000000Z"),  # type: ignore[union-attr]
+        TIMES,
+    ),
+    "a trial of another boot": (
+        lambda run: run.trial.supervision.update(mono_started=1e9, mono_ended=2e9),  # type: ignore[union-attr]
+        TIMES,
+    ),
+    "a record of another time": (
+        lambda run: run.trial.events[-1].update(at="2030-01-01T00:00:00.000000Z"),
+        TIMES,
+    ),
+    # What the run owned
+    "no fence": (lambda run: run.journal.update(fence=None), JOURNAL),
+    "a second agent container": (owned_too(role="agent", trial=1, session_id="task__AbCdEfG__env"), JOURNAL),
+    "a second verifier container": (
+        owned_too(role="verifier", trial=1, session_id="task__AbCdEfG__verifier__trial"),
+        JOURNAL,
+    ),
+    "an agent of no trial": (owned_too(role="agent", trial=None, session_id="x__env"), JOURNAL),
+    "an agent of a ninth trial": (owned_too(role="agent", trial=9, session_id="x__env"), FOREIGN),
+    "a probe of a trial": (owned_too(role="probe", trial=1, session_id=None), JOURNAL),
+    "no probe": (
+        lambda run: run.journal.update(resources=[r for r in run.journal["resources"] if r["role"] != "probe"]),
+        JOURNAL,
+    ),
+    "a second gateway": (owned_too(role="gateway", trial=None, session_id=None), JOURNAL),
+    "a third network": (
+        owned_too(role="network", kind="network", trial=None, session_id=None, image_id=None),
+        JOURNAL,
+    ),
+    "an agent without a session": (journaled("agent", session_id=None), JOURNAL),
+    "an agent of the verifier's session": (journaled("agent", session_id="x__verifier__trial"), JOURNAL),
+    "an agent without an image": (journaled("agent", image_id=None), JOURNAL),
+    "a process of no trial": (lambda run: run.journal["processes"][-1].update(trial=None), JOURNAL),
+    "three processes": (
+        lambda run: run.journal["processes"].extend(
+            {**run.journal["processes"][0], "pid": pid} for pid in (7001, 7002, 7003)
+        ),
+        JOURNAL,
+    ),
+    "removed by somebody else": (event("removed", "agent", outcome="foreign"), JOURNAL),
+    "not removed, and nobody tried again": (event("removed", "verifier", outcome="unknown"), JOURNAL),
+    "removed, and still there": (journaled("verifier", stage="foreign", outcome="foreign"), JOURNAL),
     "a plan of another schema": (put("plan", "schema", value="x"), TOLD),
     "a plan of another run": (put("plan", "run_id", value="0" * 32), TOLD),
     "a plan of another trial": (put("plan", "trial", value=2), TOLD),
@@ -367,7 +436,13 @@ TRUE: dict[str, tuple[Change, str]] = {
         "passed.reward_1",
     ),
     "the order of the files": (sent("tests", lambda transfer: transfer["entries"].reverse()), "passed.reward_1"),
-    "no gateway was recorded": (put("run", "gateway", value=None), "passed.reward_1"),
+    "a container that was removed at the second attempt": (
+        lambda run: (
+            run.trial.event("removed", role="verifier").update(outcome="unknown"),
+            journaled("verifier", attempts=2)(run),
+        ),
+        "passed.reward_1",
+    ),
     "stopped before the job's result": (
         lambda run: (_stopped_early(run), no_job_result(b'{"id')(run)),
         "cancelled.requested",
@@ -397,6 +472,19 @@ def test_what_means_nothing_is_no_false_alarm(name: str, make: Callable[[], RunC
     change(run)
     judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
     assert judged.code == code, judged.detail
+
+
+def test_the_process_of_another_trial_is_not_this_ones(tmp_path: Path) -> None:
+    run = load_run(REAL)
+    run.journal["processes"][0]["trial"] = 3
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).code == IDENTITY
+
+
+def test_a_verifier_that_stood_ready_while_a_stopped_agent_ran_is_none_too_many(tmp_path: Path) -> None:
+    run = passing_run(1)
+    timed_out("agent", "AgentTimeoutError")(run)
+    owned_too(role="verifier", trial=1, session_id="task__AbCdEfG__verifier__trial")(run)
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).code == "incomplete.agent_deadline"
 
 
 def test_a_manifest_that_cannot_be_read_is_not_the_confirmed_one(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a record of before": (lambda run: run.run.pop("ledger_sha256"), FOREIGN),
     "a record of before and no end of the run": (
         both(lambda run: run.run.pop("ledger_sha256"), record(ended_at=None)),
-        "passed.reward_1",
+        "invalid_evaluation.proof_missing",
     ),
     "a run of before": (older, "passed.reward_1"),
     "a run of before whose record names a ledger": (both(older, record(ledger_sha256="0" * 64)), FOREIGN),
@@ -130,9 +130,9 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "all of 1999": (lambda run: [line.update(at="1999-01-01T00:00:00.000000Z") for line in run.ledger] and None, TIMES),
     "the end after the run's": (lambda run: run.ledger[-1].update(at=at(301)), TIMES),
     "the beginning before the run's": (opening(at=at(-1)), TIMES),
-    "a run that began at no time": (record(started_at="soon"), TIMES),
-    "a run that ended at no time": (record(ended_at="soon"), TIMES),
-    "a run without a time zone": (record(started_at="2026-06-17T04:00:00"), TIMES),
+    "a run that began at no time": (record(started_at="soon"), "integrity.run_unreadable"),
+    "a run that ended at no time": (record(ended_at="soon"), "integrity.run_unreadable"),
+    "a run without a time zone": (record(started_at="2026-06-17T04:00:00"), "integrity.run_unreadable"),
     "the readiness question": (stranger(4, "before"), "passed.reward_1"),
     "the readiness question during a trial": (stranger(4, "during"), TRIALS),
     "a question of a number that nobody has": (stranger(5, "before"), TRIALS),
@@ -294,5 +294,5 @@ def test_a_trial_that_was_taken_out_of_the_spec_still_stands_in_journal_and_ledg
     facts = read_run(run.write(tmp_path / "run"))
     failed = {check.name for check in facts.checks if not check.ok}
     failed |= {check.name for trial in facts.trials for check in trial.checks if not check.ok}
-    assert failed == {"journal.trials", "ledger.readiness"}
+    assert failed == {"journal.trials", "journal.resources", "ledger.readiness"}
     assert {classify_trial(trial).code for trial in facts.trials} == {TRIALS}

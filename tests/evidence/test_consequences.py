@@ -57,10 +57,3 @@ def test_a_failure_is_a_cause_before_the_stop_and_a_consequence_after(
 def test_a_transfer_too(failed_at: float, code: str, tmp_path: Path) -> None:
     found = read_run(stopped("trial", failed_at, transfer=True).write(tmp_path / "run")).trials[1]
     assert classify_trial(found).code == code
-
-
-def test_without_a_known_beginning_every_failure_is_a_cause(tmp_path: Path) -> None:
-    run = stopped("trial", 701.0)
-    assert run.trials[1].supervision is not None
-    run.trials[1].supervision["started_at"] = None
-    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[1]).code == CAUSE

@@ -111,7 +111,10 @@ ALTERED: dict[str, tuple[Change, str]] = {
         move({"event": "transfer", "purpose": "environment"}, {"event": "killed_others"}),
         COURSE,
     ),
-    "verifier opened first": (move(verifier_event("opened"), {"event": "opened", "role": "agent"}), COURSE),
+    "verifier opened first": (
+        move(verifier_event("opened"), {"event": "opened", "role": "agent"}),
+        "integrity.ledger_times",
+    ),
     "verifier opened before the agent's container was closed": (
         move(verifier_event("opened"), {"event": "closed", "role": "agent"}),
         COURSE,

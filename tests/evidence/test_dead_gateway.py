@@ -40,9 +40,13 @@ def test_a_line_that_it_was_writing_is_no_breach(tmp_path: Path) -> None:
     assert codes(run, tmp_path)[:1] == ["passed.reward_1"]
 
 
-@pytest.mark.parametrize("when", [None, "soon", 5])
-def test_when_nobody_knows_the_moment_no_trial_counts(when: object, tmp_path: Path) -> None:
-    assert codes(dead({**DEAD, "at": when}), tmp_path) == ["worker_runtime.gateway"] * 3
+def test_when_nobody_knows_the_moment_no_trial_counts(tmp_path: Path) -> None:
+    assert codes(dead({**DEAD, "at": None}), tmp_path) == ["worker_runtime.gateway"] * 3
+
+
+@pytest.mark.parametrize("when", ["soon", 5, "", "1999-01-01T00:00:00Z"])
+def test_a_moment_that_is_none_makes_the_record_unreadable(when: object, tmp_path: Path) -> None:
+    assert codes(dead({**DEAD, "at": when}), tmp_path) == ["integrity.run_unreadable"] * 3
 
 
 def test_one_that_ended_in_order_before_it_was_asked_is_as_dead(tmp_path: Path) -> None:

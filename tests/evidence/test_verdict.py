@@ -146,7 +146,7 @@ def test_only_classes_of_our_own_side_make_an_error() -> None:
         (None, False, False),
         ({"class": "worker_runtime"}, False, True),
         ({"class": "integrity"}, False, True),
-        ({}, True, True),
+        (None, True, True),
         ({"class": "authentication"}, False, False),
         ({"class": "routing"}, False, False),
         ({"class": "serving_runtime"}, False, False),
@@ -157,7 +157,8 @@ def test_an_endpoint_that_is_not_ready_leaves_a_run_incomplete_and_our_own_failu
     tmp_path: Path, failure: dict[str, Any] | None, interrupted: bool, broke: bool
 ) -> None:
     case = passing_run()
-    case.run.update(failure=failure, interrupted=interrupted)
+    whole = failure and {"stage": "probe", "code": "x", "detail": "", **failure}
+    case.run.update(failure=whole, interrupted=interrupted)
     assert read_run(case.write(tmp_path / "run")).broke is broke
 
 

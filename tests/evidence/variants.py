@@ -279,6 +279,24 @@ INTEGRITY = [
     Variant("spec changed", "integrity.spec_mismatch", spec_of(suite="swe")),
     Variant("spec of another schema", "integrity.spec_unreadable", spec_of(schema="benchsite.run-spec/v2")),
     Variant("run of another schema", "integrity.run_unreadable", run_record(schema="x")),
+    *(
+        Variant(f"run's {name} {value!r}", "integrity.run_unreadable", run_record(**{name: value}))
+        for name, values in {
+            "cancel_requested_at": ["soon", "", False, [], "2026-06-17T09:00:00", "0001-01-01T00:00:00.000000Z"],
+            "interrupted": ["yes", 1, None],
+            "failure": ["worker_runtime", [1], {}, {"class": [1]}],
+            "deadline": ["trial", True, ""],
+            "probe": [[], True, {}],
+            "preflight": [{}, "passed"],
+            "readiness": [[], True],
+            "gateway": ["x", [], {}, {"container_id": [], "closed": True}, {"container_id": "1" * 64, "closed": 1}],
+            "started_at": [None, "", "9999-01-01T00:00:00.000000Z", "1999-01-01T00:00:00.000000Z", 10**400],
+            "ended_at": ["", 5, "2026-02-30T00:00:00.000000Z"],
+            "worker": [[], "0.1.0"],
+            "note": [1],
+        }.items()
+        for value in values
+    ),
     Variant("run id differs", "integrity.run_identity", run_record(run_id="0" * 32)),
     Variant("unrequested trial", "integrity.foreign_trial", extra_trial),
     Variant(
@@ -334,6 +352,23 @@ INTEGRITY = [
     Variant("verifier got another file", "integrity.verifier_input", verifier_input),
     Variant("no supervision", "integrity.record_unreadable", no_supervision),
     Variant("supervision of another schema", "integrity.record_unreadable", supervision(schema="x")),
+    *(
+        Variant(f"supervision's {name} {value!r}", "integrity.record_unreadable", supervision(**{name: value}))
+        for name, values in {
+            "interrupted": ["yes", 1],
+            "cancel_requested": ["true", None],
+            "exit_code": ["x", True, 256, 0.0],
+            "signal": [0, "9", 9],
+            "deadline": ["verifier", "", True],
+            "trial": [True, "1"],
+            "started_at": [None, "", "1999-01-01T00:00:00.000000Z", "9999-01-01T00:00:00.000000Z"],
+            "ended_at": [None, "x"],
+            "mono_started": [None, "1", -1.0, 10**400],
+            "process": [None, {}, []],
+            "note": [1],
+        }.items()
+        for value in values
+    ),
     *(
         Variant(f"observed {name} {key}", "integrity.observed_broken", event(name, match, **{key: value}))
         for name, match, key, value in [
@@ -470,8 +505,7 @@ def interrupted_in_agent(run: RunCase) -> None:
     run.trial.end_after_agent()
     run.trial.result = None
     run.run["interrupted"] = True
-    assert run.trial.supervision is not None
-    run.trial.supervision.update(ended_at=None, mono_ended=None, exit_code=None)
+    run.trial.supervision = None
 
 
 def never_started(run: RunCase) -> None:
@@ -489,12 +523,6 @@ def both(*changes: Change) -> Change:
 STOPPED = [
     Variant("cancel while the agent runs", "cancelled.requested", cancelled_in_agent),
     Variant("cancel before the verifier ended", "cancelled.requested", cancel(20)),
-    Variant("cancel of an unknown time", "cancelled.requested", run_record(cancel_requested_at="soon")),
-    Variant(
-        "cancel of another clock",
-        "cancelled.requested",
-        run_record(cancel_requested_at="2026-06-17T09:00:00"),
-    ),
     Variant("cancel in the queue", "cancelled.requested", both(never_started, cancel(0))),
     Variant("interrupted", "worker_runtime.interrupted", interrupted_in_agent, "RS01"),
     Variant(
@@ -513,7 +541,7 @@ STOPPED = [
         "worker_runtime.interrupted",
         both(
             result(exception_info=exception("CancelledError")),
-            supervision(ended_at=None, mono_ended=None, exit_code=None),
+            no_supervision,
             run_record(interrupted=True),
         ),
     ),
@@ -531,7 +559,7 @@ def failure(where: str, code: str) -> Change:
     return change
 
 
-def run_failure(stage: str, klass: str = "preflight") -> Change:
+def run_failure(stage: str, klass: str = "worker_runtime") -> Change:
     record = {"stage": stage, "class": klass, "code": f"{stage}.x", "detail": "SENTINEL"}
     return both(never_started, run_record(failure=record))
 
@@ -739,8 +767,8 @@ def trial_deadline(run: RunCase) -> None:
     run.trial.event("exec", purpose="agent").update(exit_code=None, cancelled=True)
     run.trial.result = None
     assert run.trial.supervision is not None
-    run.trial.supervision.update(deadline="trial", exit_code=None, signal=15, ended_at=at(run.trial.offset + 601))
-    run.trial.supervision["mono_ended"] = run.trial.mono + 601
+    run.trial.supervision.update(deadline="trial", exit_code=None, signal=15)
+    lasting(run, 601)
 
 
 def run_deadline(run: RunCase) -> None:
@@ -761,9 +789,6 @@ LIMITS = [
     Variant("trial, graded after its limit", "incomplete.trial_deadline", graded_after_trial_limit),
     Variant("trial, graded before but no result", "incomplete.trial_deadline", both(late_deadline("trial"), no_result)),
     Variant("trial, after the agent's own limit", "incomplete.agent_deadline", agent_then_trial_limit),
-    Variant(
-        "trial, start not recorded", "incomplete.trial_deadline", both(trial_deadline, supervision(started_at=None))
-    ),
     Variant("environment, half a second before", "incomplete.environment_deadline", slow_environment(-0.5)),
     Variant("environment, a little before", "incomplete.environment_deadline", slow_environment(-0.4)),
     Variant("environment, too early for a limit", "harness.exception", slow_environment(-0.6)),
@@ -894,7 +919,7 @@ UNPROVED = [
     Variant("version unknown", "invalid_evaluation.agent_version", event("agent_version", {}, version=None)),
     Variant("another version", "invalid_evaluation.agent_version", event("agent_version", {}, version="2.4.5")),
     Variant("version after the run", "invalid_evaluation.agent_version", late_version),
-    Variant("no journaled id", "invalid_evaluation.proof_missing", no_uuids),
+    Variant("no journaled id", "integrity.journal_differs", no_uuids),
     Variant("agent container not seen", "invalid_evaluation.proof_missing", drop("opened", role="agent")),
     Variant(
         "verifier container not seen",
@@ -948,10 +973,20 @@ UNGRADED = [
 ]
 
 
+def lasting(run: RunCase, seconds: float) -> None:
+    """The first trial, and the run with it, lasted at least so long."""
+    record = run.trial.supervision
+    assert record is not None
+    if record["mono_ended"] < run.trial.mono + seconds:
+        record.update(mono_ended=run.trial.mono + seconds, ended_at=at(run.trial.offset + seconds))
+    run.run["ended_at"] = max(run.run["ended_at"], at(run.trial.offset + seconds))
+
+
 def failure_at(seconds: float) -> Change:
     """The provider recorded a failure, so long after the trial's start."""
 
     def change(run: RunCase) -> None:
+        lasting(run, seconds)
         row = {"event": "failure", "where": "start", "code": "engine.gone", "detail": "", "role": "verifier"}
         run.trial.events.append({**row, "at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds})
 
@@ -962,6 +997,7 @@ def failed_transfer_at(seconds: float) -> Change:
     """The agent's logs could not be fetched, so long after the trial's start."""
 
     def change(run: RunCase) -> None:
+        lasting(run, seconds)
         row = {**transfer("download", "agent_logs", "/logs/agent"), "outcome": "failed", "code": "transfer.tar"}
         for event in ({"event": "killed_others", "remaining": 0}, row):
             stamp = {"at": at(run.trial.offset + seconds), "mono": run.trial.mono + seconds}

@@ -5,7 +5,7 @@ import os
 
 from django.conf import settings
 
-from benchsite.lib.database_retry import enable_database_retries
+from benchsite.lib.database import enable_database_retries
 from runs.models import Cleanup, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import process_identity

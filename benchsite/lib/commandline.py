@@ -33,7 +33,7 @@ def _run_django() -> None:
     from django.core.management import ManagementUtility, get_commands
     from django.db import Error as DatabaseFailed
 
-    from benchsite.lib.database_trouble import CODE, database_trouble
+    from benchsite.lib.database import CODE, database_trouble
 
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever started it closed it, and wants neither words nor a failure for them

@@ -17,7 +17,7 @@ from typing import Any
 import docker
 from django.conf import settings
 
-from benchsite.lib.database_retry import retry_database
+from benchsite.lib.database import retry_database
 from benchsite.lib.disk import FULL
 from benchsite.lib.problems import DocumentError
 from runs.containers import EngineError, connect

@@ -13,8 +13,8 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchsite.lib.database_trouble import CODE as UNUSABLE
-from benchsite.lib.database_trouble import database_trouble
+from benchsite.lib.database import CODE as UNUSABLE
+from benchsite.lib.database import database_trouble
 from benchsite.lib.disk import disk_trouble
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit, error_document

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from benchsite.lib.database_retry import retry_database
+from benchsite.lib.database import retry_database
 from runs.management.printing import Printer, Progress
 from runs.management.run_text import nonzero_counts, state_line, trial_line
 from runs.models import Run

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from benchsite.lib.database_retry import retrying_database
+from benchsite.lib.database import retrying_database
 from runs.models import (
     ACTIVE_STATES,
     LEGAL_ENDINGS,

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from benchsite.lib.database_retry import retrying_database
+from benchsite.lib.database import retrying_database
 from runs.models import LogLine, Run
 from runs.models.resources import LOG_BYTES_KEPT, LOG_LINES_KEPT, LOG_TEXT_LIMIT
 

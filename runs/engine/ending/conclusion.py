@@ -17,7 +17,7 @@ from django.db import Error as DatabaseFailed
 
 from benchsite.lib import logs
 from benchsite.lib.canonical import sha256
-from benchsite.lib.database_retry import retry_database
+from benchsite.lib.database import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import Deadline, EngineError, engine_call
 from runs.documents.run_spec import load_spec

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from benchsite.lib.database_retry import retry_database
+from benchsite.lib.database import retry_database
 from benchsite.lib.serializing import Exit
 from runs.management.command import SiteCommand
 from runs.management.run_text import print_checks

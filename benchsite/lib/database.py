@@ -1,4 +1,4 @@
-"""Retrying the database: a process that executes runs waits for one that restarts, on a new connection.
+"""The database when it fails: waited for by a process that executes runs, and called what it is by a command.
 
 A page must not wait, so decorated functions retry only after `enable_database_retries`.
 """
@@ -7,7 +7,16 @@ import time
 from collections.abc import Callable
 from functools import wraps
 
-from django.db import InterfaceError, OperationalError, connection, connections
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+    connection,
+    connections,
+)
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 FOR_S = 60.0
@@ -48,3 +57,23 @@ def retry_database[T](
         reraise=True,
     )
     return retrying(function)
+
+
+CODE = "database.unusable"
+_DEFECTS = (DataError, IntegrityError, NotSupportedError)  # the database works, and refuses what it was asked
+_DAMAGED = ("not a database", "malformed", "corrupt", "invalid page")
+_SENTENCES = {
+    "damaged": "The database is damaged, or is none. Restore it from a backup; classify reads a run's folder without.",
+    "in use": "Another process holds the database for longer than this one waits. Let that end, then try again.",
+    "": "The database cannot be used. Is it running, is its disk full, and did you run manage.py migrate?",
+}
+
+
+def database_trouble(error: BaseException) -> str:
+    """One sentence with its remedy when the database cannot be used; empty for every other failure."""
+    if not isinstance(error, DatabaseError | InterfaceError) or isinstance(error, _DEFECTS):
+        return ""
+    reason = " ".join(str(error).split())  # a server's message has several lines
+    said = reason.casefold()
+    state = "damaged" if any(word in said for word in _DAMAGED) else "in use" if "locked" in said else ""
+    return f"{_SENTENCES[state]} ({reason})"

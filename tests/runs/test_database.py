@@ -6,8 +6,8 @@ import pytest
 import tenacity
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
-from benchsite.lib import database_retry
-from benchsite.lib.database_retry import retry_database
+from benchsite.lib import database
+from benchsite.lib.database import retry_database
 from runs.models import Run
 from runs.services import lifecycle
 from tests.runs.rows import Process, run_row
@@ -74,7 +74,7 @@ def broken_connection() -> None:
 class TestRestart:
     def test_a_run_goes_on_after_its_connection_broke(self, monkeypatch):
         run = run_row()
-        monkeypatch.setattr(database_retry, "_enabled_for_s", 10.0)
+        monkeypatch.setattr(database, "_enabled_for_s", 10.0)
         lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
         broken_connection()
         assert lifecycle.heartbeat(run.pk)

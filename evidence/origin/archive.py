@@ -56,6 +56,12 @@ class Archive(Folder):
         except (BadZipFile, NotImplementedError, ValueError, struct.error) as error:
             raise ArchiveProblem("archive.damaged", "It is no whole ZIP.") from error
         self._members = _members(self._zip)
+        self._folders: dict[str, set[str]] = {}
+        for path in self._members:
+            while path:
+                above, _, name = path.rpartition("/")
+                self._folders.setdefault(above, set()).add(name)
+                path = above
 
     def read(self, path: str, *, limit: int) -> FileRead:
         member = self._members.get(path)
@@ -91,9 +97,7 @@ class Archive(Folder):
         return FileState.OK if size else FileState.EMPTY, size, digest.hexdigest()
 
     def names(self, path: str = "", *, limit: int = 1000) -> tuple[str, ...]:
-        base = f"{path}/" if path else ""
-        found = {name[len(base) :].partition("/")[0] for name in self._members if name.startswith(base)}
-        return tuple(sorted(found)[:limit])
+        return tuple(sorted(self._folders.get(path, ()))[:limit])
 
     def walk(self, path: str = "", *, limit: int) -> Listing:
         base = f"{path}/" if path else ""
@@ -102,8 +106,7 @@ class Archive(Folder):
         return Listing(tuple(entries), len(found) > limit)
 
     def _absence(self, path: str) -> FileState:
-        folder = any(name.startswith(f"{path}/") for name in self._members)
-        return FileState.UNSAFE_TYPE if folder else FileState.MISSING
+        return FileState.UNSAFE_TYPE if path in self._folders else FileState.MISSING
 
     def _pieces(self, member: ZipInfo) -> Iterator[bytes]:
         """All bytes. zipfile gives no more than the header says, and raises BadZipFile when the checksum differs."""

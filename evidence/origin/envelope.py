@@ -70,9 +70,11 @@ def sign(payload: bytes, key: Ed25519PrivateKey) -> Signature:
 
 
 def is_signed_by(envelope: Envelope, public: bytes) -> bool:
-    """Whether one of the signatures is this key's, whatever key it names. Raises ValueError when it is no key."""
-    key = Ed25519PublicKey.from_public_bytes(public)
+    """Whether a signature that names this key is its own. Raises ValueError when it is no key."""
+    key, key_id = Ed25519PublicKey.from_public_bytes(public), key_id_of(public)
     for signature in envelope.signatures:
+        if signature.key_id != key_id:  # the name proves nothing; it bounds what is tried
+            continue
         try:
             key.verify(signature.value, signed_bytes(envelope.payload))
         except InvalidSignature:

@@ -1,5 +1,6 @@
 """The judge of a run that ended: keeps its evidence, classifies its trials, and records what they amount to."""
 
+import logging
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from evidence.register.ingest import ingest, register_files
 from evidence.register.keys import CannotSign, signing_key
 from evidence.register.publishing import publish, quarantined
 from evidence.register.signing import JOURNAL_PATH, sign_again, sign_run
+from evidence.register.store import HashDiffers
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import Expected, RunFacts, read_run
 from evidence.trial.classify import Classification
@@ -22,6 +24,8 @@ from runs.models import Cleanup, Run
 from runs.outcomes.codes import CODES
 from runs.services import lifecycle
 from runs.services.transitions import Failure, TrialEnd
+
+log = logging.getLogger(__name__)
 
 _PHASES = {"setup_s": ("environment", "setup"), "agent_s": ("agent",), "verifier_s": ("verifier",)}
 
@@ -48,15 +52,11 @@ class RegisterJudge:
         run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
         register_files(run, folder, [JOURNAL_PATH], secrets=secrets)  # the cleanup wrote into it
         suite = publish(run, facts, judgement, secrets=secrets)
-        sign_run(
-            run,
-            folder,
-            facts,
-            judgement,
-            verdict=suite["verdict"]["value"],
-            quarantined=hidden,
-            secrets=secrets,
-        )
+        try:
+            said = suite["verdict"]["value"]
+            sign_run(run, folder, facts, judgement, verdict=said, quarantined=hidden, secrets=secrets)
+        except HashDiffers:  # of what was stored a moment ago: the run has to end, and is not signed
+            log.exception("run %s: what was stored of it is not what was registered", run.key)
         return Judged(
             verdict=judgement.suite.verdict,
             failure=_failure(facts),

@@ -6,7 +6,7 @@ names each earlier one that it replaces.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from evidence.origin.envelope import (
     write_envelope,
 )
 from evidence.origin.statement import (
+    COUNTS,
     PUBLISHED,
     RUN_ENVELOPE,
     SUITE_ENVELOPE,
@@ -93,7 +94,7 @@ def sign_run(
     again = (folder / RUN_ENVELOPE).exists()
     reason = StatementReason.AGAIN if again else StatementReason.ENDED
     row = _make(run, folder, statement, reason, secrets)
-    countersign(run, folder=folder, secrets=secrets)
+    _countersign(run, verdict, counts, folder, secrets)
     return row
 
 
@@ -103,10 +104,10 @@ def sign_again(run: Run, folder: Path, reason: StatementReason, *, secrets: Iter
     None when nothing was ever stated, or what was signed cannot be signed again. Raises OSError.
     """
     secrets = list(secrets)
-    register_files(run, folder, [JOURNAL_PATH], secrets=secrets)
     before = _existing(Folder(folder), RUN_ENVELOPE)
     if before is None:
         return None
+    register_files(run, folder, [JOURNAL_PATH], secrets=secrets)
     statement = _with_files(replace(before[1], signed_at=timezone.now()), run, folder, secrets)
     row = _make(run, folder, statement, reason, secrets) if statement is not None else None
     countersign(run, folder=folder, secrets=secrets)
@@ -114,25 +115,33 @@ def sign_again(run: Run, folder: Path, reason: StatementReason, *, secrets: Iter
 
 
 def countersign(run: Run, *, folder: Path | None = None, secrets: Iterable[str] = ()) -> RunStatement | None:
-    """Sign what the site publishes of a run, when this host has the site's key and that was not done before.
+    """Sign what the site publishes of a run that has ended, when this host has the site's key and nobody did before.
 
-    `folder` is the run's when it lies here. None when there is no key, or nothing that could be signed.
+    `folder` is the run's when it lies here. None when there is no key, or nothing that could be signed. What the rows
+    say is signed, and nothing that the storage alone says. Raises StorageFails.
     """
+    if not run.terminal or run.verdict is None:
+        return None
+    return _countersign(run, run.verdict, {name: getattr(run, f"count_{name}") for name in COUNTS}, folder, secrets)
+
+
+def _countersign(
+    run: Run, verdict: str, counts: Mapping[str, int], folder: Path | None, secrets: Iterable[str]
+) -> RunStatement | None:
     suite = Artifact.objects.filter(run=run, path=PUBLISHED[0], public=True).first()
     worker = run.statements.filter(role="worker").first()
     if suite is None or worker is None:
         return None
     try:
         private, key = signing_key("site")
-        stated = _stated(run)
-    except (CannotSign, StatementProblem, EnvelopeProblem, FileNotFoundError):
+    except CannotSign:
         return None
     statement = Statement(
         role="site",
         run_id=run.key,
         spec_sha256=run.spec_sha256,
-        verdict=stated.verdict,
-        counts=stated.counts,
+        verdict=verdict,
+        counts=counts,
         signed_at=timezone.now(),
         by=key.name,
         published=_published(run),
@@ -217,16 +226,9 @@ def _published(run: Run) -> dict[str, str]:
     return dict(found.values_list("path", "sha256"))
 
 
-def _stated(run: Run) -> Statement:
-    found = _registered(run, RUN_ENVELOPE)
-    if found is None:
-        raise FileNotFoundError(RUN_ENVELOPE)
-    return found[1]
-
-
 def _registered(run: Run, path: str) -> tuple[Envelope, Statement] | None:
     artifact = Artifact.objects.filter(run=run, path=path).first()
-    if artifact is None or not artifact.readable:
+    if artifact is None or not artifact.readable or not store.verify(artifact):
         return None
     with store.open_stored(artifact) as file:
         return _parsed(file.read(MAX_BYTES))

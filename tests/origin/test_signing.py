@@ -27,14 +27,25 @@ from evidence.register.judging import RegisterJudge
 from evidence.register.publishing import publish, quarantined
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import Expected, read_run
-from runs.models import Cleanup, Run
+from runs.models import Cleanup, Run, RunState
+from runs.outcomes.buckets import Verdict
+from runs.services import lifecycle
 from runs.services.access import Role
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
-from tests.runs.rows import person
+from tests.runs.rows import PASSED, Process, person
 
 pytestmark = pytest.mark.django_db
 SECRET = "sk-SENTINEL-12345"
+
+
+def over(run: Run) -> None:
+    """The run's row as its end leaves it."""
+    lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
+    for number in (1, 2):
+        lifecycle.record_trial(run.pk, number, PASSED)
+    lifecycle.finish(run.pk, state=RunState.FINISHED, verdict=Verdict.PASSED, cleanup=Cleanup.CLEAN)
+    run.refresh_from_db()
 
 
 @pytest.fixture
@@ -136,7 +147,7 @@ def test_an_end_that_is_made_again_keeps_its_statement(place: Path) -> None:
     assert RunStatement.objects.filter(run=run).count() == 2
 
 
-@pytest.mark.parametrize("step", ["_write", "register_files", "_record", "countersign", "register_bytes"])
+@pytest.mark.parametrize("step", ["_write", "register_files", "_record", "_countersign", "register_bytes"])
 @pytest.mark.parametrize("changes", [False, True])
 def test_killed_at_any_step_the_end_is_made_again_and_every_statement_is_explained(
     step: str, changes: bool, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,10 +241,28 @@ def test_the_site_countersigns_when_it_gives_out_what_a_worker_elsewhere_publish
     run, _ = ended(place, "worker")
     assert not Artifact.objects.filter(run=run, path=SUITE_ENVELOPE).exists()
     make_keys("site")
+    export(run, public_only=True)
+    assert not Artifact.objects.filter(run=run, path=SUITE_ENVELOPE).exists(), "the run has not ended"
+    over(run)
     public = Archive(BytesIO(b"".join(export(run, public_only=True).chunks)))
     assert verify(public, trusted()).holds
     export(run, public_only=True)
     assert RunStatement.objects.filter(run=run, role="site").count() == 1
+
+
+def test_the_site_signs_what_the_rows_say_and_not_what_the_storage_was_made_to_say(place: Path) -> None:
+    run, folder = ended(place, "worker")
+    make_keys("site")
+    over(run)
+    stated = Artifact.objects.get(run=run, path=RUN_ENVELOPE)
+    (place / "stored" / stated.stored).write_bytes((folder / RUN_ENVELOPE).read_bytes().replace(b"A", b"B"))
+    row = signing.countersign(run, folder=folder)
+    assert row is not None
+    site = read_statement(read_envelope((folder / SUITE_ENVELOPE).read_bytes()).payload)
+    assert (site.verdict, site.counts["passed"]) == ("passed", 2)
+    suite = Artifact.objects.get(run=run, path=SUITE_PATH)
+    (place / "stored" / suite.stored).write_bytes(b"{}")
+    assert site.published[SUITE_PATH] == suite.sha256
 
 
 def test_no_secret_is_in_a_statement_and_a_name_that_holds_one_is_in_none(place: Path) -> None:

@@ -34,6 +34,7 @@ from evidence.reading.tree import LEFT_OUT, MAX_FILE_BYTES, MAX_FILES, TreeFile
 SCHEMA = "benchsite.verification/v1"
 ENVELOPES = {"worker": RUN_ENVELOPE, "site": SUITE_ENVELOPE}
 _PLAIN = (FileState.OK, FileState.EMPTY)
+_SHOWN = 8  # of a list of files, in words; the document has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,7 @@ def _say_consistent(found: Verification) -> None:
     if found.statement is None:
         found.consistent = Word(False, "No statement says which files there should be.")
     elif found.differences:
-        found.consistent = Word(False, f"{len(found.differences)} things are not as the statements say.")
+        found.consistent = Word(False, "Not everything is as the statements say: see the differences.")
     elif found.whole and "worker" not in found.statements:
         found.consistent = Word(False, "The worker's statement, which lists the run's files, is not there.")
     else:
@@ -303,11 +304,11 @@ def _say_authentic(found: Verification) -> None:
 def _say_rederivable(files: Folder, found: Verification, rederive: Rederive | None) -> None:
     worker = found.statements.get("worker")
     if not found.whole:
-        found.rederivable = Word(None, "Not tried: the run's own files are not here.")
+        found.rederivable = Word(None, "The run's own files are not here.")
     elif rederive is None:
-        found.rederivable = Word(None, "Not tried: only benchsite itself can classify the files again.")
+        found.rederivable = Word(None, "Only benchsite itself can classify the files again.")
     elif worker is None:
-        found.rederivable = Word(None, "Not tried: no statement says what the run amounts to.")
+        found.rederivable = Word(None, "No statement says what the run amounts to.")
     else:
         differing = list(rederive(files, worker))
         found.differences += differing
@@ -370,4 +371,5 @@ def as_lines(found: Verification) -> Iterator[str]:
         ("listed, and not part of this copy", found.not_here),
     ):
         if paths:
-            yield f"{title}: {', '.join(paths)}"
+            more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+            yield f"{title}: {', '.join(paths[:_SHOWN])}{more}"

@@ -11,9 +11,11 @@ from benchsite.lib.disk import disk_trouble
 from benchsite.lib.folder import FileState, Folder, UnsafePath, relative_parts
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.strict_json import JsonProblem, load_object
-from evidence.models import Artifact, ArtifactState
+from evidence.models import Artifact, ArtifactState, SigningKey
+from evidence.origin.verifying import ENVELOPES, verify
 from evidence.reading.proofs import at, mapping, sequence
 from evidence.register import store
+from evidence.register.keys import public_key
 from evidence.register.kinds import PUBLIC, kind_of
 from evidence.register.publishing import SUITE_PATH, quarantined
 from evidence.suite.judgement import judge
@@ -84,6 +86,7 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
             differences += _published_differences(run, suite)
         if not expired:
             differences += _result_differences(run, root, published=suite is not None)
+            differences += _stated_differences(root)
         differences += replay(run, root) if replay is not None else ()
     unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
     return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable, expired)
@@ -203,3 +206,16 @@ def _loaded(data: bytes) -> dict[str, Any] | None:
         return load_object(data, items=_MAX_SUITE_ITEMS)
     except JsonProblem:
         return None
+
+
+def _stated_differences(root: Path) -> Iterator[AuditDifference]:
+    """What was stated of a run when it ended is still so, and each signature of it is a listed key's. A run of which
+    nothing was stated, or that nobody signed, is no difference."""
+    found = verify(Folder(root), [public_key(row) for row in SigningKey.objects.all()])
+    if not found.statements:
+        return
+    for each in found.differences:
+        yield AuditDifference("statement_differs", each.path, "as it was stated", each.code)
+    for signer in found.signers:
+        if signer.code not in ("", "signature.none"):
+            yield AuditDifference("signature_differs", ENVELOPES[signer.role], "one that counts", signer.code)

@@ -21,6 +21,7 @@ from evidence.origin.public_keys import PublicKey
 from evidence.origin.statement import RUN_ENVELOPE, SUITE_ENVELOPE, SUITE_PATH, Statement, read_statement
 from evidence.origin.verifying import Verification, verify
 from evidence.register import keys, signing
+from evidence.register.auditing import audit
 from evidence.register.export import export
 from evidence.register.ingest import ingest
 from evidence.register.judging import RegisterJudge
@@ -31,7 +32,7 @@ from runs.models import Cleanup, Run, RunState
 from runs.outcomes.buckets import Verdict
 from runs.services import lifecycle
 from runs.services.access import Role
-from tests.evidence.folders import passing_run
+from tests.evidence.folders import passing_run, sha256
 from tests.evidence.rows import run_of
 from tests.runs.rows import PASSED, Process, person
 
@@ -263,6 +264,29 @@ def test_the_site_signs_what_the_rows_say_and_not_what_the_storage_was_made_to_s
     suite = Artifact.objects.get(run=run, path=SUITE_PATH)
     (place / "stored" / suite.stored).write_bytes(b"{}")
     assert site.published[SUITE_PATH] == suite.sha256
+
+
+def test_an_audit_finds_what_is_not_as_it_was_stated_and_who_may_not_have_signed(place: Path) -> None:
+    run, _ = ended(place, "worker", "site")
+    over(run)
+
+    def found() -> set[tuple[str, str]]:
+        return {
+            (each.what, each.found)
+            for each in audit(run).differences
+            if "statement" in each.what or "sign" in each.what
+        }
+
+    assert found() == set()
+    key = SigningKey.objects.get(role="worker")
+    keys.revoke(user=person("somebody", Role.OPERATOR), row=key, reason="lost")
+    assert found() == {("signature_differs", "key.revoked")}
+    SigningKey.objects.update(revoked_at=None)
+    artifact = Artifact.objects.get(run=run, path="journal.json")
+    (place / "stored" / artifact.stored).write_bytes(b"{}")
+    artifact.size, artifact.sha256 = 2, sha256(b"{}")
+    artifact.save()
+    assert found() == {("statement_differs", "file.differs")}, "although the row says the same as the storage"
 
 
 def test_no_secret_is_in_a_statement_and_a_name_that_holds_one_is_in_none(place: Path) -> None:

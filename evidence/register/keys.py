@@ -21,6 +21,7 @@ from evidence.models import SigningKey
 from evidence.origin.envelope import key_id_of
 from evidence.origin.public_keys import KEY_SCHEMA, PublicKey
 from runs.models import AuditKind
+from runs.ownership.storage import replace_whole
 from runs.services import access, audit
 from runs.services.access import AnyUser
 from runs.services.refusals import BadInput
@@ -213,13 +214,7 @@ def _write(path: Path, key: Ed25519PrivateKey) -> None:
     data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_whole(path, data)
     except OSError as error:
         sentence = f"The key cannot be written to {path} ({error.strerror}). Nothing was made."
         raise BadInput(sentence, code="signing.key_unwritable") from error

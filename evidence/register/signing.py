@@ -5,7 +5,6 @@ run's end is made again: facts that are the same keep the very statement that is
 names each earlier one that it replaces.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from evidence.register.keys import CannotSign, public_key, signing_key
 from evidence.suite.judgement import RunJudgement
 from evidence.suite.run_facts import RunFacts
 from runs.models import Cleanup, Run
+from runs.ownership.storage import replace_whole
 
 JOURNAL_PATH = "journal.json"
 
@@ -273,12 +273,7 @@ def _lay_down(run: Run, folder: Path, path: str) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    replace_whole(path, data)
 
 
 def statements_of(run: Run) -> dict[str, RunStatement]:

@@ -3,7 +3,10 @@
 import base64
 import io
 import json
+import random
 import re
+from collections.abc import Callable
+from html import escape
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -33,7 +36,26 @@ def _forms_of(value: str) -> dict[str, bytes]:
         "base64 for urls": base64.urlsafe_b64encode(plain),
         "basic auth": base64.b64encode(b"user:" + plain),
         "basic auth, other alignment": base64.b64encode(b"use:" + plain + b"@host"),
+        "utf-16": value.encode("utf-16-le"),
+        "utf-16, big end first": value.encode("utf-16-be"),
+        "json, every character escaped": "".join(f"\\u{ord(sign):04x}" for sign in value).encode(),
+        "json in json, every character escaped": "".join(f"\\\\u{ord(sign):04X}" for sign in value).encode(),
+        "json as Go writes it": json.dumps(value).replace("+", "\\u002b").replace("'", "\\u0027").encode(),
+        "html": escape(value).encode(),
+        "html, decimal": "".join(f"&#{ord(sign)};" for sign in value).encode(),
+        "html, hexadecimal": "".join(f"&#x{ord(sign):02X};" for sign in value).encode(),
+        "html in html": escape(escape(value)).encode(),
+        "html in json": json.dumps(escape(value)).encode(),
+        "url, every byte escaped": "".join(f"%{byte:02x}" for byte in plain).encode(),
+        "url in a url": quote(quote(plain, safe="")).encode(),
+        "base64, folded": b"\r\n".join(textwrap(base64.b64encode(b"user:" + plain), 8)),
+        "base64, folded in json": json.dumps(base64.encodebytes(b"user:" * 20 + plain).decode()).encode(),
+        "base64 in json as Go writes it": base64.b64encode(plain).replace(b"+", b"\\u002b").replace(b"/", b"\\/"),
     }
+
+
+def textwrap(data: bytes, width: int) -> list[bytes]:
+    return [data[start : start + width] for start in range(0, len(data), width)]
 
 
 @pytest.mark.parametrize("form", _forms_of(KEY), ids=str)
@@ -119,6 +141,41 @@ def test_a_stream_is_scrubbed_as_the_whole_is(pieces: list[bytes], block: int) -
     assert (sink.getvalue(), replaced) == (whole.data, whole.replaced)
     assert scrubber.found_in_stream(Slow(data)) == scrubber.found_in(data)
     assert not scrubber.found_in(whole.data)
+
+
+WAYS: list[Callable[[str], str]] = [
+    lambda sign: sign,
+    lambda sign: f"\\u{ord(sign):04x}",
+    lambda sign: f"\\\\u{ord(sign):04X}",
+    lambda sign: "".join(f"%{byte:02X}" for byte in sign.encode()),
+    lambda sign: f"%25{ord(sign):02x}" if ord(sign) < 128 else sign,
+    lambda sign: f"&#{ord(sign)};",
+    lambda sign: f"&#x{ord(sign):x};",
+    lambda sign: f"&amp;#0{ord(sign)};",
+]
+
+
+@settings(max_examples=300)
+@given(
+    st.text("abcXYZ019-_.~:@!$*,", min_size=8, max_size=60),
+    st.lists(st.sampled_from(WAYS), min_size=1, max_size=60),
+    st.binary(max_size=20),
+)
+def test_a_secret_is_removed_whatever_way_each_of_its_characters_is_written(
+    value: str, ways: list[Callable[[str], str]], around: bytes
+) -> None:
+    spelled = "".join(ways[at % len(ways)](sign) for at, sign in enumerate(value)).encode()
+    scrubber = Scrubber([value])
+    scrubbed = scrubber.scrub(around + b" " + spelled + b" " + around)
+    assert scrubbed.replaced and spelled not in scrubbed.data
+    assert not scrubber.found_in(scrubbed.data)
+
+
+def test_a_long_credential_is_found_escaped_in_each_of_its_parts() -> None:
+    value = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4_000))
+    spelled = "".join(f"\\u{ord(sign):04x}" for sign in value).encode()
+    scrubbed = Scrubber([value]).scrub(b'{"a":"' + spelled + b'"}')
+    assert json.loads(scrubbed.data)["a"].replace("[REDACTED]", "") == ""
 
 
 @given(st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6), st.binary(max_size=20))

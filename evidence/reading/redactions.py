@@ -17,11 +17,13 @@ MAX_BYTES = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """One file: its hash before anything was removed, its hash now, and the number of places."""
+    """One file: its hash before anything was removed, its hash now, the number of places, and its size before in bytes:
+    -1 in a record of before it was kept, where it fits no file."""
 
     original_sha256: str
     sha256: str
     replaced: int
+    original_size: int = -1
 
 
 def read_redactions(folder: Folder) -> dict[str, Redaction]:
@@ -35,10 +37,15 @@ def read_redactions(folder: Folder) -> dict[str, Redaction]:
         return {}
     files = mapping(document.get("files")) if document.get("schema") == SCHEMA else {}
     return {
-        path: Redaction(str(entry.get("original_sha256")), str(entry.get("sha256")), 0 + int(entry["replaced"]))
+        path: Redaction(str(entry.get("original_sha256")), str(entry.get("sha256")), entry["replaced"], _size(entry))
         for path, entry in files.items()
         if isinstance(entry, dict) and type(entry.get("replaced")) is int
     }
+
+
+def _size(entry: dict[str, object]) -> int:
+    size = entry.get("original_size")
+    return size if type(size) is int else -1
 
 
 def write_redactions(directory: Path, redactions: Mapping[str, Redaction]) -> None:

@@ -8,6 +8,7 @@ from zipstream import ZIP_STORED, ZipStream
 from benchsite.lib.redaction import Scrubber
 from evidence.models import Artifact, ArtifactState
 from evidence.register import store
+from evidence.register.ingest import searched_secrets
 from evidence.register.signing import countersign
 from runs.models import Run
 
@@ -46,7 +47,7 @@ def export(run: Run, *, secrets: Iterable[str] = (), public_only: bool = False) 
     secrets = list(secrets)
     countersign(run, secrets=secrets)  # of a worker on a host without the site's key
     artifacts = list(Artifact.objects.filter(run=run).order_by("path"))
-    refuse_secrets(artifacts, Scrubber(secrets))
+    refuse_secrets(artifacts, Scrubber(searched_secrets(run, secrets)))
     chosen = [artifact for artifact in artifacts if artifact.readable and (artifact.public or not public_only)]
     archive = ZipStream(compress_type=ZIP_STORED, sized=True)
     root = f"benchsite-{run.key}"

@@ -1,8 +1,9 @@
 """Ingesting a run's folder into the register: walk, scrub, store, hash, scan, index; bounded, and repeatable.
 
-Nothing is stored before known secrets are removed, in the folder as in the storage; what was removed is recorded with
-the hash before and after, so that a kept file can still be compared with what the attendant saw. A file that still
-holds a secret after that is quarantined: neither shown nor exported.
+Nothing is stored before known secrets are removed from what others wrote, in the folder as in the storage; what was
+removed is recorded with the hash before and after, so that a kept file can still be compared with what the attendant
+saw. Our own records are never changed: whoever writes one keeps secrets out of it. A file that holds a secret after
+that is quarantined: neither shown nor exported.
 """
 
 import io
@@ -23,9 +24,10 @@ from benchsite.lib.redaction import Scrubber
 from evidence.models import Artifact, ArtifactState
 from evidence.reading.redactions import REDACTIONS_PATH, Redaction, read_redactions, write_redactions
 from evidence.register import store
-from evidence.register.kinds import IGNORED, PUBLIC, Kind, kind_of, trial_of
+from evidence.register.kinds import IGNORED, OWN, PUBLIC, Kind, kind_of, trial_of
 from evidence.trajectory.index import build_index
 from evidence.trajectory.ledger_match import answer_digests
+from runs.documents.credentials import why_not_searched
 from runs.documents.ledger import MAX_BYTES as MAX_LEDGER_BYTES
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.models import Run
@@ -41,6 +43,7 @@ TAIL_BYTES = 8 * 1024 * 1024
 MAX_COPY_IN_MEMORY = 1024 * 1024
 MAX_SCRUBBED_BYTES = 1024 * 1024 * 1024
 OVERFLOW = "(more files)"
+_NOTHING = Scrubber(())
 _STATES = {
     FileState.MISSING: ArtifactState.MISSING,
     FileState.EMPTY: ArtifactState.EMPTY,
@@ -52,14 +55,14 @@ _STATES = {
 
 @dataclass(slots=True)
 class IngestReport:
-    """What one ingest did. `secrets_too_short` were known but cannot be looked for."""
+    """What one ingest did. `secrets_not_searched` were known but cannot be told from the run's own words."""
 
     stored: int = 0
     refused: int = 0
     redacted: int = 0
     quarantined: int = 0
     bytes: int = 0
-    secrets_too_short: int = 0
+    secrets_not_searched: int = 0
 
 
 @dataclass(slots=True)
@@ -79,14 +82,16 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
     folder cannot be written.
     """
     folder = Folder(directory)
+    known = [value for value in dict.fromkeys(secrets) if value.strip()]
+    searched = searched_secrets(run, known)
     work = _Ingest(
         run=run,
         folder=folder,
-        scrubber=Scrubber(secrets),
+        scrubber=Scrubber(searched),
         known={artifact.path: artifact for artifact in Artifact.objects.filter(run=run)},
         redactions=read_redactions(folder),
     )
-    work.report.secrets_too_short = work.scrubber.too_short
+    work.report.secrets_not_searched = len(known) - len(searched)
     # An earlier ingest of this run that died, or found the disk full, may have stored a file and written no row.
     store.forget_unregistered(run, {artifact.stored for artifact in work.known.values()})
     for entry in _entries(work):
@@ -96,6 +101,12 @@ def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestR
         _keep(work, Entry(REDACTIONS_PATH, FileState.OK, 0))
     _index_trajectories(work)
     return work.report
+
+
+def searched_secrets(run: Run, secrets: Iterable[str]) -> list[str]:
+    """Those of `secrets` that evidence is searched for; the others would damage it (`why_not_searched`)."""
+    documents = (run.spec, run.bundle.manifest)
+    return [value for value in secrets if not why_not_searched(value, *documents)]
 
 
 def _entries(work: _Ingest) -> Iterator[Entry]:
@@ -127,7 +138,7 @@ def _store(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
     kind = kind_of(path)
     room = MAX_RUN_BYTES - work.report.bytes
     cut = size > min(MAX_FILE_BYTES, room)
-    if cut:
+    if cut and kind.name not in OWN:
         _scrub_unkept(work, path, file, size)
     if cut and not (kind.tail and room >= TAIL_BYTES):
         note = "larger than one file may be" if size > MAX_FILE_BYTES else "the run's evidence is full"
@@ -136,9 +147,9 @@ def _store(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
     file.seek(max(0, size - TAIL_BYTES) if cut else 0)
     with _copy(work) as clean:
         before = store.Hashing(file)
-        replaced = work.scrubber.scrub_stream(before, clean)
+        replaced = (_NOTHING if kind.name in OWN else work.scrubber).scrub_stream(before, clean)
         if replaced and not cut:
-            _replace_original(work, path, clean, before.sha256, replaced)
+            _replace_original(work, path, clean, before, replaced)
         _register(work, path, kind, clean, size=size, cut=cut, replaced=replaced)
 
 
@@ -150,7 +161,7 @@ def _scrub_unkept(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
     with _copy(work) as clean:
         before = store.Hashing(file)
         replaced = work.scrubber.scrub_stream(before, clean)
-        _replace_original(work, path, clean, before.sha256, replaced)
+        _replace_original(work, path, clean, before, replaced)
 
 
 def _copy(work: _Ingest) -> IO[bytes]:
@@ -164,7 +175,7 @@ def _scratch(work: _Ingest) -> Path:
     return scratch if scratch.is_dir() else Path(tempfile.gettempdir())
 
 
-def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: str, replaced: int) -> None:
+def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: store.Hashing, replaced: int) -> None:
     """The folder keeps no secret either: the file is replaced by its scrubbed form, and that is recorded."""
     target = work.folder.root / path
     clean.seek(0)
@@ -176,9 +187,11 @@ def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: str, r
             file.write(piece)
     temporary.replace(target)
     earlier = work.redactions.get(path)
-    original = earlier.original_sha256 if earlier and earlier.sha256 == before else before
     total = replaced + (earlier.replaced if earlier else 0)
-    work.redactions[path] = Redaction(original, hashing.sha256, total)
+    original, size = before.sha256, before.size
+    if earlier and earlier.sha256 == original:
+        original, size = earlier.original_sha256, earlier.original_size
+    work.redactions[path] = Redaction(original, hashing.sha256, total, size)
     work.report.redacted += 1
 
 
@@ -196,7 +209,11 @@ def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: i
         artifact.state = ArtifactState.EMPTY
     artifact.note = f"the last {TAIL_BYTES:,} bytes" if cut else ""
     artifact.public = kind.name in PUBLIC
-    _quarantine_if_needed(work, artifact, path, clean)
+    if not _is_clean(work, path, clean):
+        store.delete(artifact)
+        artifact.state, artifact.public = ArtifactState.QUARANTINED, False
+        artifact.note = "a known secret was still found after scrubbing"
+        work.report.quarantined += 1
     artifact.save()
     work.report.stored += artifact.readable
     if previous and previous != artifact.stored:
@@ -214,15 +231,11 @@ def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
     return hashing.sha256 == artifact.sha256 and store.verify(artifact)
 
 
-def _quarantine_if_needed(work: _Ingest, artifact: Artifact, path: str, clean: IO[bytes]) -> None:
-    """The second look, at what is about to be registered: its bytes and its name."""
+def _is_clean(work: _Ingest, path: str, clean: IO[bytes]) -> bool:
+    """The second look, at what is about to be registered: its bytes and its name; of our own records the only one."""
     clean.seek(0)
     name_tells = work.scrubber.found_in(path.encode("utf-8", "surrogatepass"))
-    if name_tells or work.scrubber.found_in_stream(clean):
-        store.delete(artifact)
-        artifact.state, artifact.public = ArtifactState.QUARANTINED, False
-        artifact.note = "a known secret was still found after scrubbing"
-        work.report.quarantined += 1
+    return not name_tells and not work.scrubber.found_in_stream(clean)
 
 
 def _register_refused(work: _Ingest, path: str, state: ArtifactState, *, size: int = 0, note: str = "") -> None:
@@ -278,7 +291,7 @@ def register_files(run: Run, directory: Path, paths: Iterable[str], *, secrets: 
     """Register single files of a run's folder (again): those that changed or came after it was ingested."""
     folder = Folder(directory)
     known = {artifact.path: artifact for artifact in Artifact.objects.filter(run=run)}
-    work = _Ingest(run, folder, Scrubber(secrets), known, read_redactions(folder))
+    work = _Ingest(run, folder, Scrubber(searched_secrets(run, secrets)), known, read_redactions(folder))
     for path in paths:
         _keep(work, Entry(path, FileState.OK, 0))
 
@@ -291,7 +304,7 @@ def register_document(run: Run, path: str, document: object, *, secrets: Iterabl
 
 def register_bytes(run: Run, path: str, data: bytes, *, secrets: Iterable[str] = ()) -> Artifact:
     """Store a file of our own that lies in no folder."""
-    work = _Ingest(run, Folder(Path("/nonexistent")), Scrubber(secrets), {}, {})
+    work = _Ingest(run, Folder(Path("/nonexistent")), Scrubber(searched_secrets(run, secrets)), {}, {})
     existing = Artifact.objects.filter(run=run, path=path).first()
     if existing is not None:
         work.known[path] = existing

@@ -58,6 +58,11 @@ KINDS = (
 _COMPILED = tuple((re.compile(kind.pattern, re.DOTALL), kind) for kind in KINDS)
 TITLES = {kind.name: kind.title for kind in KINDS}
 PUBLIC = frozenset({"suite_result", "provenance", "publication"})
+# We write every byte of these, and copy nothing into them that others wrote: nothing is taken out of them.
+OWN = frozenset({
+    "spec", "manifest", "run_record", "journal", "engine", "ledger", "redactions", "suite_result", "provenance",
+    "run_statement", "publication", "trajectory_index", "supervision", "observed", "harness_config", "environment_plan",
+})  # fmt: skip
 # Inputs that the bundle's manifest already holds, what a cleanup deletes, and what only exists while it is
 # written; the last only where nobody but us names files.
 IGNORED = re.compile(rf"(tasks|work)/.*|journal\.lock|({_TRIAL}/|evidence/)?\.[^/]*\.new", re.DOTALL)

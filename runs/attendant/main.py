@@ -143,6 +143,7 @@ class Attendant:
         except (JournalError, ProviderError) as error:
             raise NotStarting(Exit.NOT_ALLOWED, f"{error.sentence} [{error.code}]") from error
         observed = observed_at(folder / "observed.jsonl")
+        observed.hide(token)
         observed.write("launched", None, network_namespace=True, detail=None)
         return Trial(self.run_directory, self.ordinal, plan, observed, token)
 

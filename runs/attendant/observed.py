@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchsite.lib.redaction import Scrubber
+
 MAX_LINES = 2_000
 MAX_BYTES = 8 * 1024 * 1024
 # The last lines are kept for how things ended, so that a flood cannot push out the end of a container.
@@ -32,7 +34,17 @@ class Observed:
         self._lock = threading.Lock()
         self._lines = 0
         self._bytes = 0
+        self._scrubber = Scrubber(())
         self.dropped = 0
+
+    def hide(self, token: str) -> None:
+        """No line holds this token, whatever a name or an error brings: nothing is ever taken out of a record later,
+        which is compared byte for byte."""
+        self._scrubber = Scrubber([token])
+
+    def tells(self, text: str) -> bool:
+        """Whether a text holds what is hidden, in whatever way it is written."""
+        return self._scrubber.found_in(text.encode("utf-8", "surrogatepass"))
 
     def write(self, event: str, role: str | None, **fields: Any) -> None:
         """Append one line, or count it in `dropped` beyond the bounds. Raises OSError on a full disk."""
@@ -58,7 +70,8 @@ class Observed:
             "event": event,
             "role": role,
         }
-        return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        return self._scrubber.scrub(line).data + b"\n"
 
     def _fits(self, event: str, size: int) -> bool:
         lines, room = (MAX_LINES, MAX_BYTES)

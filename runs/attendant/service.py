@@ -13,7 +13,7 @@ import tempfile
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -493,7 +493,8 @@ class Service:
             await _spool(frames.read_stream(self.reader, max_bytes=_archive_bytes(EXPORT)), spool)
             spool.seek(0)
             copy = KeptCopy(self.trial.folder / "job")
-            unpacked = await in_thread(lambda: unpack(iter(lambda: spool.read(_READ), b""), "job", copy, EXPORT))
+            limits = replace(EXPORT, tells=self.trial.observed.tells)
+            unpacked = await in_thread(lambda: unpack(iter(lambda: spool.read(_READ), b""), "job", copy, limits))
         # Names and sizes may come from the agent, whose files Harbor took over; links and devices may not.
         strange = [refusal.code for refusal in unpacked.refusals if refusal.code not in {"name", *TOO_MUCH}]
         if strange or not (unpacked.complete or unpacked.refusals):

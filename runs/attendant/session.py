@@ -243,7 +243,8 @@ class Session:
 
     def _fetch(self, path: str) -> None:
         purpose, kept = self._purpose(path)
-        limits = Limits(self._plan.bounds.transfer_bytes, self._plan.bounds.transfer_files, self._room(purpose, path))
+        bounds, tells = self._plan.bounds, self._observed.tells
+        limits = Limits(bounds.transfer_bytes, bounds.transfer_files, self._room(purpose, path), tells)
         fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits)
         self._results[path] = fetched
         self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))

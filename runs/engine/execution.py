@@ -20,6 +20,7 @@ from django.conf import settings
 from benchsite.lib.database import retry_database
 from benchsite.lib.disk import FULL
 from benchsite.lib.problems import DocumentError
+from benchsite.lib.redaction import Scrubber
 from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, Assets, load_assets
@@ -137,7 +138,7 @@ class Execution:
         self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
         with self._failing(Stage.GATEWAY):
             credential = read_credential(self.spec.endpoint.credential)
-            self.secrets.add(credential)
+            self.secrets.add_credential(credential, self.folder)
             networks = open_networks(api, self.journal)
             self._networks = networks
             plan = GatewayPlan.from_spec(self.spec)
@@ -338,12 +339,14 @@ class Execution:
             self.run_log.say("A cancellation was asked for; nothing further starts")
 
     def _note_failure(self, failure: StageFailed) -> None:
-        self.secrets.failure = failure.document
+        # Its detail may quote what others said; the record that it goes into is never changed afterwards.
+        detail = Scrubber(self.secrets.values).scrub_text(failure.document["detail"])
+        self.secrets.failure = {**failure.document, "detail": detail}
         self.run_log.say(failure.sentence)
         if self.folder.facts.exists():
             # A full disk may be the very failure; the end is told of it all the same.
             with suppress(OSError, FactsDamaged):
-                self.folder.update_facts(failure=failure.document)
+                self.folder.update_facts(failure=self.secrets.failure)
 
 
 def _disk_words(error: OSError) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from runs.checks.check import Check
+from runs.documents.credentials import EVIDENCE_CHECK
 from runs.models import AuditKind, ConnectionOutcome, ConnectionState, Endpoint, EndpointTest, Worker
 from runs.models.endpoint_tests import WAITS_AT_MOST
 from runs.services import access, audit, queue
@@ -122,10 +123,11 @@ def close_lost(worker: str) -> bool:
 
 
 def outcome_of(checks: list[Check]) -> ConnectionOutcome:
-    """Ready only when every check holds."""
+    """Ready only when every check of the connection holds."""
     if any(check.refuses for check in checks):
         return ConnectionOutcome.NOT_READY
-    return ConnectionOutcome.READY if checks and all(check.passed for check in checks) else ConnectionOutcome.UNPROVED
+    proved = [check.passed for check in checks if check.name != EVIDENCE_CHECK]
+    return ConnectionOutcome.READY if proved and all(proved) else ConnectionOutcome.UNPROVED
 
 
 def last_tests(endpoint: Endpoint) -> list[EndpointTest]:

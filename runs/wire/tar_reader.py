@@ -6,7 +6,7 @@ listed and counted. Nothing is ever sought, and no more than `Limits` is read or
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -22,6 +22,7 @@ WRITE_CHUNK = 256 * 1024
 
 # What an honest tar sends of links, special files and odd names: each is listed, what stands beside it is taken.
 PASSED_OVER = frozenset({"link", "device", "fifo", "socket", "name"})
+HIDDEN = "[REDACTED]"
 # What an honest tar sends of too much. Every other refusal is of an archive that no tar makes of files.
 TOO_MUCH = frozenset({"too_large", "too_many"})
 # Members whose data could not be skipped safely, or that change the meaning of those that follow.
@@ -50,11 +51,13 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`bytes` bounds the sum of the files' sizes, refused ones too, `files` the count of all members."""
+    """`bytes` bounds the sum of the files' sizes, refused ones too, `files` the count of all members. A name that
+    `tells` a secret is an odd name, and is listed as `HIDDEN`."""
 
     bytes: int
     files: int
     room: Room | None = None
+    tells: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,9 @@ class _Reader:
         path = ""
         try:
             path = relative_name(header.name, self.prefix)
+            if self.limits.tells(path):
+                path = HIDDEN
+                raise MemberRefused("name")
             self._take(path, header)
         except MemberRefused as refused:
             if refused.code in _ENDS_READING:

@@ -1,6 +1,7 @@
 """What a hostile agent leaves in a real container gains it nothing, and the record says what was there."""
 
 import asyncio
+import base64
 import hashlib
 import shlex
 from collections.abc import Coroutine
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchsite.lib.redaction import Scrubber
 from runs.attendant.commands import Purpose
 from runs.attendant.downloads import AGENT_LOGS, DownloadState, Fetched
 from runs.attendant.execs import Command
@@ -116,6 +118,28 @@ def test_a_service_lives_on_after_a_download_only_where_the_plan_is_not_exclusiv
     running = play(opened, scenario)
     assert ("sleep 1000" in running) is not exclusive
     assert bool(opened.seen("killed_others")) is exclusive
+
+
+def test_an_output_named_after_the_agents_own_bearer_is_passed_over_and_told_by_nobody(bench: Bench) -> None:
+    """Attack 8: scrubbing the record and not the name gave an integrity alarm that every agent could raise."""
+    bearer = hashlib.sha256(b"bearer").hexdigest()
+
+    async def scenario(part: Play) -> Fetched:
+        based = base64.urlsafe_b64encode(f"x{bearer}".encode()).decode()
+        await part.sh(
+            f"cd /app/output; echo real > good.txt; echo x > {bearer}.json; mkdir {bearer}; echo x > {bearer}/a; "
+            f"ln -s /etc/passwd link-{bearer}; echo x > {based}; echo x > {bearer.replace('a', '%61')}; "
+            f"python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('{bearer}-s')\""
+        )
+        return await part.bring("/app/output")
+
+    opened = bench.session()
+    opened.observed.hide(bearer)
+    fetched = play(opened, scenario)
+    assert (fetched.outcome, [entry.path for entry in fetched.entries]) == (DownloadState.PARTIAL, ["good.txt"])
+    assert fetched.refused == {"name": 6, "socket": 1}
+    written = [str(path).encode() + (path.read_bytes() if path.is_file() else b"") for path in bench.trial.rglob("*")]
+    assert not any(Scrubber([bearer]).found_in(data) for data in written)
 
 
 def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +38,6 @@ def attendant(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Attendant
         )
 
     monkeypatch.setattr(main, "load_plan", plan)
-    monkeypatch.setattr(main, "observed_at", lambda _: SimpleNamespace(write=lambda *_, **__: None))
     return Attendant(run_directory, 1, Path("/harness"), 60, UIDS)
 
 
@@ -82,6 +80,7 @@ def test_told_to_go_with_harbor_loaded_and_the_fence_open_it_has_its_trial(
 ) -> None:
     trial = until_go(attendant, monkeypatch, GO, READY)
     assert (trial.token, trial.folder) == ("the token", run_directory / "trials/1")
+    assert trial.observed.tells("named after the token") and not trial.observed.tells("the tok")
     written = [path.read_bytes() for path in run_directory.rglob("*") if path.is_file()]
     assert not any(b"the token" in data for data in written)
 

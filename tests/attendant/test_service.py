@@ -107,7 +107,9 @@ class Peer:
         )  # fmt: skip
         self.failures: list[Any] = []
         self.terminating = False
-        observed: Any = SimpleNamespace(write=lambda *args, **fields: self.failures.append((args, fields)))
+        observed: Any = SimpleNamespace(
+            write=lambda *args, **fields: self.failures.append((args, fields)), tells=lambda name: "the-token" in name
+        )
         self.trial = Trial(self.run, 1, plan, observed, "the-token")
         self.sessions: dict[str, FakeSession] = {}
 

@@ -70,7 +70,7 @@ class Ending:
         self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
         self._stand_in("ingest", "ingest", judging.ingest)
         self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
-        self._stand_in("publish", "publish", lambda *_, **__: None)
+        self._stand_in("publish", "publish", lambda *_, **__: {"verdict": {"value": "passed"}})
         self.said_at_the_end: list[str] = []
         self._finish = lifecycle.finish
         self._patch.setattr(conclusion.lifecycle, "finish", self._note_finish)
@@ -247,6 +247,18 @@ def test_what_a_lost_runs_evidence_cannot_be_scrubbed_of_is_said(ending: Ending,
     assert provenance_document(read_run(RunFolder.of(settings.DATA, run.key).path), {})["observed"]["unscrubbed"] == [
         tokens, credential,
     ]  # fmt: skip
+
+
+def test_a_key_that_is_a_word_of_the_run_is_not_looked_for_and_that_is_said(ending: Ending, tmp_path: Path) -> None:
+    """Attack 6f"""
+    run = active(passing_run(), tmp_path)
+    secrets = Secrets()
+    secrets.add_credential("ollama", RunFolder.of(settings.DATA, run.key))
+    assert secrets.values == []
+    conclude(run.key, secrets=secrets, gateway=Gateway(ending.steps))
+    assert RunFolder.of(settings.DATA, run.key).read_facts()["unscrubbed"] == secrets.unresolved != []
+    assert len([line for line in ending.said_at_the_end if secrets.unresolved[0] in line]) == 1
+    assert again(run).verdict == "passed"
 
 
 def test_of_a_run_that_ended_by_itself_everything_was_known(ending: Ending, tmp_path: Path) -> None:

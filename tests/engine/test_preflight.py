@@ -93,6 +93,22 @@ def test_on_a_worker_that_is_as_previewed_everything_holds(world: World) -> None
     assert {*names, "worker cpus", "worker memory", "worker"} <= {check.name for check in checks}
 
 
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [("sk-0123456789", "credential.searched"), ("ollama", "credential.not_searched"), (None, None)],
+)
+def test_a_key_that_evidence_cannot_be_searched_for_is_a_note_with_a_remedy(
+    world: World, monkeypatch: pytest.MonkeyPatch, key: str | None, code: str | None
+) -> None:
+    """Attack 6e: nobody is kept from using a local server's dummy key, and everybody is told what that means."""
+    world.spec["endpoint.credential"] = {"kind": "env", "name": "BENCHSITE_ENDPOINT_KEY"}
+    if key is not None:
+        monkeypatch.setenv("BENCHSITE_ENDPOINT_KEY", key)
+    found = [check for check in world.check() if check.name == "credential in evidence"]
+    assert [check.code for check in found] == ([code] if code else [])
+    assert all(check.passed or ("longer random key" in check.remedy and check.level == "note") for check in found)
+
+
 def test_a_container_that_does_not_see_its_images_files_ends_the_run(world: World) -> None:
     world.marks = [Check("agent image's files", False, "image.mark_missing", "Not its own.", "Restart the engine.")]
     failed = refusal(world)

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import socket
 import zipfile
 from collections.abc import Iterator
@@ -32,11 +33,12 @@ from runs.models.triggers import GUARDS
 from runs.services import lifecycle
 from runs.services.workers import record_image_locks
 from tests.evidence.folders import passing_run, sha256
-from tests.evidence.rows import run_of
+from tests.evidence.rows import row_of, run_of
 from tests.runs.rows import Process
 
 pytestmark = pytest.mark.django_db
 SECRET = "sk-SENTINEL-0123456789/ab+c"
+REAL = Path(__file__).parents[1] / "fixtures/real-run"
 
 
 @pytest.fixture(autouse=True)
@@ -228,7 +230,7 @@ def test_a_secret_is_in_no_stored_file_and_not_in_the_folder(tmp_path: Path) -> 
     run, folder = run_of(case, tmp_path)
     (folder / "trials/1/harbor.log").write_text(f"Authorization: Bearer {SECRET}")
     report = ingest(run, folder, secrets=[SECRET, "1"])
-    assert (report.redacted, report.quarantined, report.secrets_too_short) == (2, 0, 1)
+    assert (report.redacted, report.quarantined, report.secrets_not_searched) == (2, 0, 1)
     for place in (folder, tmp_path / "stored"):
         assert not any(b"SENTINEL" in path.read_bytes() for path in place.rglob("*") if path.is_file())
     assert stored(rows(run)["trials/1/kept/agent/mini-swe-agent.txt"]) == b"OPENAI_API_KEY=[REDACTED]\n"
@@ -520,3 +522,80 @@ def test_a_full_disk_is_no_difference(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(NoRoom):
         audit(run, scratch=tmp_path)
+
+
+OWN = (
+    "spec.json",
+    "run.json",
+    "journal.json",
+    "ledger.jsonl",
+    "observed.jsonl",
+    "supervision.json",
+    "environment.json",
+)
+
+
+def test_a_genuine_pass_of_an_endpoint_whose_dummy_key_is_its_name_is_passed(tmp_path: Path) -> None:
+    """Attack 6e, 6f: an Ollama server called ollama, with its usual key."""
+    case = passing_run()
+    case.spec["endpoint"]["name"] = "ollama"
+    run, folder = run_of(case, tmp_path)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    report = ingest(run, folder, secrets=["ollama"])
+    assert (report.redacted, report.quarantined, report.secrets_not_searched) == (0, 0, 1)
+    assert {path: path.read_bytes() for path in before} == before
+    facts = read_run(folder)
+    assert judge(facts, cleanup_clean=True, quarantined=quarantined(run)).suite.verdict == "passed"
+    publish(run, facts, judge(facts, cleanup_clean=True), secrets=["ollama"])
+    assert not quarantined(run)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "openai", "harbor", "python", "docker", "reward", "scripted", "scripted-positive", "Scripted-Positive",
+        "172.17.0.1", "environment-smoke", "mini-swe-agent", "trajectory", "verifier", "exception_info", "task_name",
+        "verifier_result", "mini-swe-agent.trajectory.json", "ledger-totals", "reachable", "supervision", "settled",
+        "kept/agent", "kept/artifacts/", "removed-",
+    ],
+)  # fmt: skip
+def test_no_key_that_is_a_word_of_a_real_run_changes_what_it_amounts_to(key: str, tmp_path: Path) -> None:
+    """Attack 6e, 6f"""
+    folder = tmp_path / "run"
+    shutil.copytree(REAL, folder)
+    run = row_of((folder / "spec.json").read_bytes(), 3)
+    own = {path: path.read_bytes() for path in folder.rglob("*") if path.name in OWN}
+    ingest(run, folder, secrets=[key])
+    assert {path: path.read_bytes() for path in own} == own
+    judgement = judge(read_run(folder), cleanup_clean=True, quarantined=quarantined(run))
+    assert [trial.code for trial in judgement.trials] == ["passed.reward_1"] * 3
+    assert judgement.suite.verdict == "passed"
+
+
+def test_a_secret_in_a_record_of_our_own_changes_nothing_of_it_and_keeps_it_from_everybody(tmp_path: Path) -> None:
+    """Whoever writes our records keeps secrets out; what slips through is no reason to break what is compared."""
+    case = passing_run(1)
+    event = case.trial.event("transfer", direction="download", path="/app/output")
+    event.update(outcome="partial", code="transfer.name")
+    event.update(refusals=[{"path": SECRET, "code": "transfer.name"}], refused={"transfer.name": 1})
+    run, folder = run_of(case, tmp_path)
+    record = folder / "trials/1/observed.jsonl"
+    before = record.read_bytes()
+    assert ingest(run, folder, secrets=[SECRET]).quarantined == 1
+    assert record.read_bytes() == before and not rows(run)["trials/1/observed.jsonl"].readable
+    assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1" and quarantined(run)
+
+
+def test_a_secret_in_one_of_many_files_leaves_the_others_compared(tmp_path: Path) -> None:
+    """Attack 8: of a copy of more files than its record names, one hash stands for all."""
+    case = passing_run(1)
+    root = "artifacts/app/output"
+    files = {f"{number:03}.txt": b"x" for number in range(250)} | {"zz.txt": f"my bearer: {SECRET}".encode()}
+    case.trial.kept.update({f"{root}/{name}": data for name, data in files.items()})
+    case.trial.recopy()
+    run, folder = run_of(case, tmp_path)
+    assert ingest(run, folder, secrets=[SECRET]).redacted == 1
+    whole = f"kept.trials/1/kept/{root}"
+    assert next(check.ok for check in read_run(folder).trials[0].checks if check.name == whole)
+    (folder / f"trials/1/kept/{root}/249.txt").write_bytes(b"y")  # one that the record does not name
+    assert not next(check.ok for check in read_run(folder).trials[0].checks if check.name == whole)

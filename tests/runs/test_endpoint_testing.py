@@ -12,6 +12,7 @@ from redis.exceptions import ConnectionError as NoRedis
 from benchsite.lib.serializing import Exit
 from runs.checks.check import Check
 from runs.checks.readiness import Answer, judge
+from runs.documents.credentials import evidence_check
 from runs.models import AuditEntry, EndpointTest, Worker
 from runs.models.endpoint_tests import WAITS_AT_MOST
 from runs.services import endpoint_testing, queue, registry
@@ -167,6 +168,15 @@ class TestLast:
         finish(asked, READY, seconds=0.1)
         (held,) = [one for one in make_preview(**site.choice()).checks if one["name"] == "endpoint last test"]
         assert held["passed"] and held["detail"].endswith("from local: it was ready.")
+
+    def test_a_preview_says_that_evidence_cannot_be_searched_for_the_key(self, site, asked):
+        finish(asked, [*READY, evidence_check("ollama")], seconds=0.1)
+        assert again(asked).outcome == "ready"
+        preview = make_preview(**site.choice())
+        (note,) = [check for check in preview.notes if check["name"] == "credential in evidence"]
+        assert note["code"] == "credential.not_searched" and note["remedy"] and preview.blocking == []
+        (held,) = [check for check in preview.checks if check["name"] == "endpoint last test"]
+        assert held["passed"]
 
     def test_another_version_of_the_endpoint_was_never_tested(self, site, asked):
         finish(asked, READY, seconds=0.1)

@@ -228,3 +228,18 @@ def test_what_a_real_tar_writes_comes_back_byte_for_byte(files: dict[str, bytes]
     result, place = read(buffer.getvalue())
     assert result.complete
     assert place.files == files
+
+
+def test_a_name_that_tells_a_secret_is_passed_over_and_not_repeated() -> None:
+    """Else an agent could name its output after its bearer, and one of record and evidence would have to be changed."""
+    limits = Limits(bytes=10_000, files=20, tells=lambda name: "bearer" in name)
+    members = [
+        GOOD,
+        Member(b"logs/agent/my-bearer.txt", b"x"),
+        Member(b"logs/agent/bearer/", kind=b"5"),
+        Member(b"logs/agent/bearer/deep.txt", b"x"),
+        Member(b"logs/agent/bearer-link", kind=b"2"),
+    ]
+    result, place = read(archive(*members), limits=limits)
+    assert result.complete and set(place.files) == {"good.txt"}
+    assert [(refusal.path, refusal.code) for refusal in result.refusals] == [("[REDACTED]", "name")] * 4

@@ -20,6 +20,7 @@ from benchsite.lib.canonical import sha256
 from benchsite.lib.database import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import Deadline, EngineError, engine_call
+from runs.documents.credentials import why_not_searched
 from runs.documents.run_spec import load_spec
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
@@ -49,7 +50,7 @@ _FOLDER_LOST = (
 class Secrets:
     """The secrets that a run knew, for scrubbing; and why it failed, when not even its folder could say so.
 
-    ``unresolved`` names those of a lost run that are not known any more, in words.
+    ``unresolved`` names, in words and with the reason, those that the evidence is not searched for.
     """
 
     values: list[str] = field(default_factory=list, repr=False)
@@ -61,6 +62,13 @@ class Secrets:
         given = [value for value in values if value]
         self.values += given
         logs.hide(*given)
+
+    def add_credential(self, value: str | None, folder: RunFolder) -> None:
+        """Know the endpoint's credential, unless it cannot be told from the run's own words."""
+        if value is not None and (reason := why_not_searched(value, *folder.documents())):
+            self.unresolved.append(f"the endpoint's credential ({reason})")
+        else:
+            self.add(value)
 
 
 def conclude(
@@ -108,10 +116,12 @@ def conclude(
 
 def secrets_of_a_lost_run(run_id: str) -> Secrets:
     """What can be known again of its secrets: the credential. Its trials' tokens ended with its gateway."""
-    secrets = Secrets(unresolved=["the trials' tokens, which opened nothing but the run's own gateway"])
+    lost = "the trials' tokens, which opened nothing but the run's own gateway (the worker was lost)"
+    secrets = Secrets(unresolved=[lost])
     try:
         stored = retry_database(Run.objects.values_list("spec", flat=True).filter(pk=run_id).get)
-        secrets.add(read_credential(load_spec(stored.encode()).content.endpoint.credential))
+        credential = read_credential(load_spec(stored.encode()).content.endpoint.credential)
+        secrets.add_credential(credential, RunFolder.of(settings.DATA, run_id))
     except (CredentialError, DocumentError) as error:
         log.warning("run %s: its credential cannot be looked for in its evidence: %s", run_id, type(error).__name__)
         code = error.code if isinstance(error, CredentialError) else "spec unreadable"
@@ -129,7 +139,7 @@ def note_unresolved(run_id: str, folder: RunFolder, secrets: Secrets) -> None:
     with suppress(FileNotFoundError, FactsDamaged):
         if folder.read_facts().get("unscrubbed") != secrets.unresolved:
             folder.update_facts(unscrubbed=secrets.unresolved)
-    text = f"The evidence could not be searched for {' and '.join(secrets.unresolved)}: the worker was lost"
+    text = f"The evidence could not be searched for {' and '.join(secrets.unresolved)}"
     if not LogLine.objects.filter(run_id=run_id, text=text).exists():
         runlog.append_log(run_id, [runlog.Line(source="engine", text=text)])
 

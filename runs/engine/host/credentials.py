@@ -5,12 +5,15 @@ It is never stored: it goes to the gateway's standard input and to the scrubbing
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from django.conf import settings
 
 from benchsite.lib.problems import CodedError
+from runs.checks.check import Check
+from runs.documents.credentials import evidence_check
 from runs.documents.endpoints import Credential, EnvCredential, FileCredential, NoCredential, is_own_variable
 
 LONGEST_CREDENTIAL = 16 * 1024
@@ -29,6 +32,15 @@ def read_credential(reference: Credential) -> str | None:
             return _checked(os.environ.get(name), f"environment variable {name}")
         case FileCredential(name=name):
             return _checked(_file(Path(name)), f"file {name}")
+
+
+def evidence_checks(reference: Credential, *documents: str) -> Iterator[Check]:
+    """Whether evidence can be searched for the credential; nothing when there is none, or when it cannot be read, which
+    whoever needs it says."""
+    with suppress(CredentialError):
+        value = read_credential(reference)
+        if value is not None:
+            yield evidence_check(value, *documents)
 
 
 def _file(path: Path) -> str | None:

@@ -61,6 +61,10 @@ class RunFolder:
         path.mkdir(mode=0o700)
         return path
 
+    def documents(self) -> list[str]:
+        """The texts that the run has from its start: spec and manifest, as far as they are there."""
+        return [path.read_text(errors="replace") for path in (self.spec, self.manifest) if path.is_file()]
+
     def read_facts(self) -> dict[str, Any]:
         """Raises OSError, and FactsDamaged when they are not what was written here."""
         try:

@@ -14,7 +14,7 @@ from runs.containers import EngineError, connect
 from runs.documents.endpoints import EndpointRecord
 from runs.documents.profile.v2 import MAX_COMPLETION_TOKENS
 from runs.engine.assets import AssetError, Assets, load_assets, verify_images
-from runs.engine.host.credentials import CredentialError, read_credential
+from runs.engine.host.credentials import CredentialError, evidence_checks, read_credential
 from runs.engine.host.maintenance import maintenance
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import GatewayError, GatewayPlan, open_networks, start_gateway
@@ -44,7 +44,9 @@ def make_test(test_id: str) -> None:
         sentence = f"The test failed unexpectedly ({type(error).__name__}); the worker's log says more."
         endpoint_testing.not_made(test.pk, "endpoint_test.unexpected", sentence)
     else:
-        endpoint_testing.finish(test, found.checks, seconds=found.seconds)
+        record = registry.endpoint_version(test.endpoint).record
+        checks = [*found.checks, *evidence_checks(record.credential, test.endpoint.record)]
+        endpoint_testing.finish(test, checks, seconds=found.seconds)
 
 
 def _check(test: EndpointTest) -> Readiness:

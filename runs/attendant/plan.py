@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchsite.lib.strict_json import load_object
+from runs.ownership.storage import read_bounded
 from runs.wire.failures import StartRefused
 
 SCHEMA = "benchsite.environment-plan/v2"
@@ -87,8 +88,7 @@ class Plan:
 def load_plan(path: Path) -> Plan:
     """Raises StartRefused `plan.unreadable` or `plan.malformed`; unknown fields are refused."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PLAN_BYTES + 1)
+        data = read_bounded(path, MAX_PLAN_BYTES)
     except OSError as error:
         raise StartRefused("plan.unreadable", "The plan of this trial cannot be read.", str(error)) from error
     try:

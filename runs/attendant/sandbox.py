@@ -10,6 +10,7 @@ filter lets nobody leave. So the launcher's recorded identity is enough to end a
 
 import errno
 import os
+import resource
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
@@ -45,6 +46,7 @@ exec "$@"
 GO = b"\n"
 _AF_UNIX = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SO_PEERPIDFD = 77
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
 # One process with threads: its address space is then all its memory, and nothing outlives it.
@@ -56,6 +58,8 @@ _DENIED = (
     "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
     "keyctl", "add_key", "request_key", "open_by_handle_at", "name_to_handle_at", "fanotify_init",
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
+    # Counted for the whole host.
+    "io_setup", "io_submit",
     "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime",
     "clock_adjtime", "adjtimex", "iopl", "ioperm", "modify_ldt", "personality", "syslog", "vhangup",
     "lookup_dcookie", "mknod", "mknodat", "sethostname", "setdomainname",
@@ -104,7 +108,7 @@ class Sandbox:
             part for source, stage in zip(sources, stages, strict=True) for part in ("--ro-bind", stage, str(source))
         ]
         limits = {
-            "core": 0, "nofile": OPEN_FILES, "fsize": FILE_BYTES, "as": ADDRESS_SPACE_BYTES, "nproc": TASKS,
+            "core": 1, "nofile": OPEN_FILES, "fsize": FILE_BYTES, "as": ADDRESS_SPACE_BYTES, "nproc": TASKS,
             "cpu": self.seconds,
         }  # fmt: skip
         owner = 0 if self.user is None else self.user.number
@@ -193,7 +197,18 @@ def system_call_filter() -> Iterator[IO[bytes]]:
     rules.add_rule(refused, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
     # Its flags stand in memory, where no filter looks; the C library then takes `clone`.
     rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-    rules.add_rule(seccomp.ERRNO(errno.EAFNOSUPPORT), "socket", seccomp.Arg(0, seccomp.NE, _AF_UNIX))
+    for name in ("socket", "socketpair"):
+        rules.add_rule(seccomp.ERRNO(errno.EAFNOSUPPORT), name, seccomp.Arg(0, seccomp.NE, _AF_UNIX))
+    # A handle of the process at the other end, which is the attendant.
+    rules.add_rule(refused, "getsockopt", seccomp.Arg(2, seccomp.MASKED_EQ, 0xFFFFFFFF, _SO_PEERPIDFD))
+    # The limit of 1 keeps the kernel from starting the host's handler of core files, as root; any other does not.
+    rules.add_rule(refused, "setrlimit", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, resource.RLIMIT_CORE))
+    rules.add_rule(
+        refused,
+        "prlimit64",
+        seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, resource.RLIMIT_CORE),
+        seccomp.Arg(2, seccomp.NE, 0),
+    )
     # The sandbox's own init is of the same user, and could be made to forget with whom it dies.
     rules.add_rule(refused, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, _PR_SET_PDEATHSIG))
     # Its launcher is in its process group, and of its user: no signal to a group, or to all.

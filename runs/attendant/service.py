@@ -35,6 +35,7 @@ from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
 from runs.attendant.session import CONVENTION_ARTIFACTS, Session
 from runs.ownership import Journal
+from runs.ownership.storage import read_bounded
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
 from runs.wire.failures import ProviderError, StartRefused, translated
@@ -56,6 +57,7 @@ EXPORT = Limits(256 * 1024 * 1024, 4096)
 MAX_REQUESTS = 5_000
 # What may stand in the environment of the adapter's commands: names that no shell and no loader acts on.
 AGENT_VARIABLES = re.compile(r"(?:OPENAI|MSWEA|LITELLM)_[A-Z_]{1,60}|DEBIAN_FRONTEND")
+MAX_DOCUMENT_BYTES = 1024 * 1024
 _READ = 256 * 1024
 
 
@@ -97,15 +99,21 @@ class Trial:
         return workdir if isinstance(workdir, str) else None
 
     def instruction(self) -> str:
-        return (self.task / "instruction.md").read_text(encoding="utf-8")
+        return self._read(self.task / "instruction.md").decode()
 
     def model(self) -> str:
         """The model as Harbor's own config of this trial names it."""
-        agent = load_object((self.folder / "config.json").read_bytes())["agents"]
+        agent = load_object(self._read(self.folder / "config.json"))["agents"]
         return str(agent[0]["model_name"]) if isinstance(agent, list) and isinstance(agent[0], dict) else ""
 
     def _toml(self) -> dict[str, Any]:
-        return tomllib.loads((self.task / "task.toml").read_text(encoding="utf-8"))
+        return tomllib.loads(self._read(self.task / "task.toml").decode())
+
+    def _read(self, path: Path) -> bytes:
+        data = read_bounded(path, MAX_DOCUMENT_BYTES)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise StartRefused("plan.malformed", "A document of this trial is too large.", path.name)
+        return data
 
 
 @dataclass

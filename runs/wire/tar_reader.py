@@ -244,6 +244,9 @@ class _Reader:
             raise MemberRefused("conflict")
         if any(self.seen.get(parent, "directory") != "directory" for parent in above):
             raise MemberRefused("conflict")
+        # A folder that is only part of a name is made as well, and counts as much.
+        if len(self.seen) + sum(each not in self.seen for each in (*above, path)) > self.limits.files:
+            raise MemberRefused("too_many")
         for parent in above:
             self.seen.setdefault(parent, "directory")
         self.seen[path] = kind

@@ -46,6 +46,8 @@ class Upload:
 def of_directory(purpose: str, source: Path, target: str, limits: Limits) -> Upload:
     """The tree below `source`, to stand at `target`. TransferFailed for links, devices, and too much."""
     upload = Upload(purpose, target)
+    if source.is_symlink():
+        raise TransferFailed("transfer.host_link", "A file of this task is a link.", source.name)
     for folder, directories, names in os.walk(source, onerror=_raise):
         here = Path(folder)
         relative = here.relative_to(source).as_posix()

@@ -212,9 +212,26 @@ def attempts() -> Iterator[Attempt]:
     yield Attempt("more memory than it has", "bytearray(3 << 30)", limit("as"))
     yield Attempt("more descriptors than it has", "[os.dup(0) for _ in range(400)]", limit("nofile"))
     yield Attempt("more threads than it has", _THREADS, both(limit("nproc"), limit("as")))
-    yield Attempt("a core file", "assert resource.getrlimit(resource.RLIMIT_CORE)[1] != 0", limit("core"))
+    yield Attempt("a core file", "assert resource.getrlimit(resource.RLIMIT_CORE) != (1, 1)", limit("core"))
+    yield Attempt("the host's handler of core files", "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))", no_filter)
+    yield Attempt("the same by the other call", "resource.prlimit(0, resource.RLIMIT_CORE, (0, 0))", no_filter)
+    yield Attempt("a handle of whoever made its socket", _PEER, no_filter)
+    yield Attempt("a pair of sockets of another family", _PAIR, no_filter)
+    yield Attempt(
+        "the host's share of asynchronous requests", "call(206, 1, ctypes.byref(ctypes.c_ulong()))", no_filter
+    )
+    yield Attempt("the other table of system calls", _OTHER_TABLE, no_filter)
+    yield Attempt("the kernel's settings", "open('/proc/sys/kernel/core_pattern', 'r+')", as_the_worker)
 
 
+_PEER = "socket.socketpair()[0].getsockopt(socket.SOL_SOCKET, 77)"
+# Of another family the kernel itself says something else than the filter.
+_PAIR = "assert libc.socketpair(2, 1, 0, (ctypes.c_int * 2)()) == -1 and ctypes.get_errno() == errno.EOPNOTSUPP"
+# `getpid` as a program of 32 bits asks for it: numbers there mean other calls.
+_OTHER_TABLE = (
+    "import mmap; place = mmap.mmap(-1, 4096, prot=7); place.write(bytes.fromhex('b814000000cd80c3')); "
+    "assert ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(place)))() == os.getpid()"
+)
 _DEVICES = (
     "assert set(os.listdir('/dev')) - {'null', 'zero', 'full', 'random', 'urandom', 'tty', 'pts', 'ptmx', 'shm', "
     "'fd', 'stdin', 'stdout', 'stderr', 'core', 'console'}"

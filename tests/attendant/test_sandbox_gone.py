@@ -1,5 +1,6 @@
 """Whenever an attendant is killed, its run's cleanup proves that the sandbox is gone, whatever runs inside."""
 
+import json
 import os
 import signal
 import subprocess
@@ -22,12 +23,22 @@ pytestmark = pytest.mark.harbor_compatibility
 UIDS = range(71_000, 71_004)
 # Nothing ends it: no signal, no closed socket, no end of whoever asked for it.
 HARBOR = """
-import os, signal, time
+import json, os, signal, time
 for number in range(1, 65):
     try:
         signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError):
         pass
+# Its first process is of the same user, and open to be read.
+shown = {line.partition("=")[0] for line in open("/proc/1/environ").read().split("\\0") if line}
+opened = []
+for name in os.listdir("/proc/1/fd"):
+    try:
+        opened.append(os.readlink(f"/proc/1/fd/{name}"))
+        open(f"/proc/1/fd/{name}").close()
+    except OSError:
+        opened.pop()
+print("first", json.dumps([sorted(shown), sorted(name for name in opened if name.startswith("/"))]), flush=True)
 print("inside", flush=True)
 while True:
     time.sleep(60)
@@ -149,6 +160,12 @@ def test_what_runs_inside_cannot_leave_the_group_by_which_it_is_known(running: R
     wait_until(lambda: inside(running))
     members = group_members(_identity(running.launcher()))
     assert sorted(running.left()) == members and len(members) == 3
+
+
+def test_its_first_process_shows_nothing_of_the_worker_and_opens_no_file_of_the_host(running: Running) -> None:
+    wait_until(lambda: inside(running))
+    (line,) = (line for line in running.log.read_text().splitlines() if line.startswith("first "))
+    assert json.loads(line.removeprefix("first ")) == [["BENCHSITE_OWNER", "PATH", "PWD"], ["/dev/null"]]
 
 
 def test_a_launcher_that_is_never_told_to_begin_makes_no_sandbox(running: Running) -> None:

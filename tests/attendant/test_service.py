@@ -1,6 +1,7 @@
 """The attendant against a peer that says anything: each step out of place is a violation, and nothing is created."""
 
 import asyncio
+import errno
 import json
 import socket
 import uuid
@@ -566,6 +567,50 @@ def test_at_its_deadline_or_at_a_stop_a_command_may_be_cancelled(peer: Peer, mon
     assert peer.talk(act) == "sandbox.deadline"
     peer.terminating = True
     assert peer.talk(act) == 0
+
+
+@pytest.mark.parametrize(
+    "swapped",
+    [
+        "kept", "kept/out.txt", "tasks/task/tests", "tasks/task/tests/test.sh", "tasks/task/environment",
+        "tasks/task/environment/a.txt", "tasks/task/task.toml", "tasks/task/instruction.md", "trials/1/config.json",
+    ],
+)  # fmt: skip
+def test_a_link_that_stands_where_the_attendant_reads_is_never_followed(peer: Peer, swapped: str) -> None:
+    """Whatever is sent on: what stands behind the link is the very content that would be accepted in its place."""
+
+    async def act(talk: Talk) -> None:
+        place, moved = peer.run / swapped, peer.run / "elsewhere"
+        place.rename(moved)
+        place.symlink_to(moved)
+        await talk.start(AGENT)
+        talk.send("upload", session=AGENT, purpose="environment", target="/app")
+        talk.content({"a.txt": b"a"}, peer.run / "sent")
+        await talk.answer()
+        talk.send("exec", **command(AGENT, AGENT_COMMAND))
+        await talk.answer()
+        talk.send("download", session=AGENT, path="/app/output")
+        await talk.answer()
+        await talk.start(VERIFIER)
+        for purpose, target, files in (
+            ("tests", "/tests", {"test.sh": b"t"}),
+            ("artifacts_in", "/app/output", {"out.txt": b"kept"}),
+        ):
+            talk.send("upload", session=VERIFIER, purpose=purpose, target=target)
+            talk.content(files, peer.run / purpose)
+            await talk.answer()
+        talk.left()
+
+    try:
+        peer.talk(act)
+    except OSError as error:
+        assert error.errno == errno.ELOOP
+    done = [said for session in peer.sessions.values() for said in session.said if said[0] in ("upload", "exec")]
+    whole = [
+        ("upload", "environment", ["/app/a.txt"]), ("exec", "agent"), ("upload", "tests", ["/tests/test.sh"]),
+        ("upload", "artifacts_in", ["/app/output/out.txt"]),
+    ]  # fmt: skip
+    assert len(done) < len(whole)
 
 
 ANOTHER = {

@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -126,6 +127,60 @@ def test_the_count_of_members_is_bounded() -> None:
     assert len(place.files) == LIMITS.files
 
 
+def test_folders_that_are_only_parts_of_names_count_as_members() -> None:
+    """Otherwise each member could make thirty, and the disk end by what nobody counted."""
+    deep = [Member(b"logs/agent/%d/" % number + b"/".join([b"d"] * 29) + b"/f") for number in range(3)]
+    result, place = read(archive(*deep), limits=Limits(bytes=1000, files=40))
+    assert codes(result) == ["too_many"]
+    assert len(place.files) == 1
+
+
+def test_an_archive_that_is_as_large_as_is_allowed_is_taken_whole() -> None:
+    folders = [Member(b"logs/agent/a/", kind=b"5"), Member(b"logs/agent/a/b/", kind=b"5")]
+    files = [Member(b"logs/agent/a/b/%d" % number) for number in range(LIMITS.files - 2)]
+    result, place = read(archive(*folders, *files))
+    assert result.complete and len(place.files) == LIMITS.files - 2
+
+
+def test_a_million_members_end_at_the_bound_without_being_read() -> None:
+    made = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal made
+        while made < 1_000_000:
+            made += 1
+            yield Member(b"logs/agent/%d" % made).blocks()
+
+    result = unpack(endless(), "/logs/agent", Memory(), LIMITS)
+    assert result.ended_by == "too_many"
+    assert made == LIMITS.files + 1
+
+
+@pytest.mark.parametrize(
+    ("member", "code"),
+    [
+        pytest.param(Member(b"logs/agent/p", b"27 path=../../../../etc/x\n\n\n", kind=b"x"), "format", id="PAX"),
+        pytest.param(Member(b"logs/agent/p", b"27 path=../../../../etc/x\n\n\n", kind=b"g"), "format", id="global PAX"),
+        pytest.param(Member(b"logs/agent/s", kind=b"S"), "sparse", id="sparse"),
+        pytest.param(Member(b"logs/agent/h", kind=b"1"), "hard_link", id="hard link"),
+        pytest.param(Member(b"logs/agent/c", kind=b"3"), "device", id="character device"),
+        pytest.param(Member(b"logs/agent/b", kind=b"4"), "device", id="block device"),
+        pytest.param(Member(b"logs/agent/z", kind=b"7"), "format", id="contiguous"),
+        pytest.param(Member(b"logs/agent/z", kind=b"D"), "format", id="dump of a folder"),
+        pytest.param(Member(b"logs/agent/z", kind=b"M"), "format", id="rest of another volume"),
+        pytest.param(Member(b"logs/agent/z", size=2**63), "too_large", id="more than there is disk"),
+        pytest.param(Member("logs/agent/\u202egnp.exe".encode()), "name", id="text that turns round"),
+        pytest.param(Member("logs/agent/a\u2028b".encode()), "name", id="a line's end of another kind"),
+        pytest.param(Member(b"logs/agent/\xed\xa0\x80"), "name", id="half a surrogate"),
+        pytest.param(Member(b"logs/agent/\xc0\xae\xc0\xae/x"), "name", id="dots that are no UTF-8"),
+    ],
+)
+def test_what_no_transfer_needs_is_refused_by_name(member: Member, code: str) -> None:
+    result, place = read(archive(member))
+    assert codes(result) == [code]
+    assert place.files == {} and place.directories == []
+
+
 def test_a_flood_of_refusals_is_counted_but_not_all_listed() -> None:
     links = [Member(b"logs/agent/%d" % number, kind=b"2") for number in range(200)]
     result, _ = read(archive(*links), limits=Limits(bytes=10, files=500))
@@ -225,7 +280,7 @@ def test_what_a_real_tar_writes_comes_back_byte_for_byte(files: dict[str, bytes]
             info = tarfile.TarInfo(f"logs/agent/{path}")
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    result, place = read(buffer.getvalue())
+    result, place = read(buffer.getvalue(), limits=Limits(bytes=10_000, files=40))
     assert result.complete
     assert place.files == files
 

@@ -68,7 +68,7 @@ def _prove(harness: Path, uids: range) -> None:
             done = subprocess.run(
                 sandbox.command(program, seccomp=filter_file.fileno()),
                 pass_fds=[filter_file.fileno(), *sandbox.descriptors], input=GO.decode(), capture_output=True,
-                text=True, timeout=BOUND_S, check=False,
+                text=True, timeout=BOUND_S, check=False, env={"PATH": os.environ.get("PATH", os.defpath)},
             )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxMissing("sandbox.not_started", f"The sandbox does not start: {type(error).__name__}.") from error

@@ -46,7 +46,7 @@ class ObservedTail:
     def new_lines(self) -> Iterator[dict[str, Any]]:
         """Whole, readable lines only: what is broken is judged at the end, by the parser of the evidence."""
         try:
-            with self.path.open("rb") as file:
+            with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 file.seek(self.offset)
                 content = file.read(LONGEST_OBSERVED_LINE)
         except FileNotFoundError:

@@ -51,9 +51,9 @@ class RegisterJudge:
             lifecycle.close_trials(run.key, bucket=code.bucket, failure_class=code.klass.value, failure_code=code.name)
         run.cleanup = cleanup  # so that the documents say it; the row gets it with the verdict
         register_files(run, folder, [JOURNAL_PATH], secrets=secrets)  # the cleanup wrote into it
-        suite = publish(run, facts, judgement, secrets=secrets)
+        publish(run, facts, judgement, secrets=secrets)
         try:
-            said = suite["verdict"]["value"]
+            said = run.verdict or judgement.suite.verdict.value  # the one that was written once
             sign_run(run, folder, facts, judgement, verdict=said, quarantined=hidden, secrets=secrets)
         except HashDiffers:  # of what was stored a moment ago: the run has to end, and is not signed
             log.exception("run %s: what was stored of it is not what was registered", run.key)

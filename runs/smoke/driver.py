@@ -15,6 +15,7 @@ from benchsite.lib.commandline import command
 from runs.containers import connect, still_present
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE
 from runs.documents.profile.loading import load_profile
+from runs.documents.run_spec import load_spec
 from runs.engine.host.folder import RunFolder
 from runs.engine.trials.trial_process import ObservedTail
 from runs.models import Profile, Run, Trial, Worker
@@ -27,8 +28,12 @@ from runs.smoke.endpoint import ScriptedEndpoint
 from runs.smoke.scenarios import Scenario, ScenarioResult
 
 POLL_S = 0.25
-WORKER_START_S = 60
-RUN_BOUND_S = 600
+# It proves what the host can enforce before it serves, with a container for each limit.
+WORKER_START_S = 300
+# A worker whose runs have ended needs a moment to end; what takes longer is stopped, and the results stand.
+WORKER_STOP_S = 120
+# Beyond a run's own limit, within which it is ended whatever happens: for its turn in the queue and its end.
+RUN_MARGIN_S = 600
 
 
 class SmokeBlocked(Refusal):
@@ -41,7 +46,7 @@ type Report = Callable[[str], None]
 
 
 @contextmanager
-def worker_running() -> Iterator[None]:
+def worker_running(report: Report) -> Iterator[None]:
     """A worker that serves this host's queue: the one that runs already, else one for as long as the smoke takes."""
     if _worker_alive():
         yield
@@ -53,7 +58,12 @@ def worker_running() -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait()
+            try:
+                process.wait(WORKER_STOP_S)
+            except subprocess.TimeoutExpired:
+                report(f"warning: the worker did not end within {WORKER_STOP_S} s and was killed")
+                process.kill()
+                process.wait()
             embedded_redis.stop()  # nothing of ours stays; whoever needs the queue next starts it again
 
 
@@ -88,10 +98,11 @@ def make_run(scenario: Scenario, endpoint: ScriptedEndpoint, user: User, report:
     )
     shown = previewing.make_preview(user=user, choice=choice)
     run = starting.confirm(user=user, preview_id=shown.id, token=starting.token_of(shown))
+    content = load_spec(run.spec.encode()).content
     started = time.monotonic()
     report(f"{scenario.name}: run {run.key}")
     # Wait for the run's end, reporting each change; cancel it where the scenario says so.
-    last, cancelled, deadline = "", False, time.monotonic() + RUN_BOUND_S
+    last, cancelled, deadline = "", False, time.monotonic() + content.limits.run_s + RUN_MARGIN_S
     while not run.terminal and time.monotonic() < deadline:
         time.sleep(POLL_S)
         run.refresh_from_db()
@@ -133,12 +144,13 @@ def _result(run: Run, seconds: float, notes: tuple[str, ...]) -> ScenarioResult:
     trials = Trial.objects.filter(run=run).order_by("ordinal")
     # What the engine still lists under the labels of the run's journal.
     folder = RunFolder.of(settings.DATA, run.key)
+    api = connect(settings.DOCKER_TIMEOUT_S)
     return ScenarioResult(
         verdict=run.verdict,
         **counts_of(run),
         classes=tuple(trial.failure_class for trial in trials if trial.failure_class),
         cleanup=run.cleanup,
-        left=len(still_present(connect(), Journal(folder.path)) if folder.facts.exists() else []),
+        left=len(still_present(api, Journal(folder.path)) if folder.facts.exists() else []),
         seconds=seconds,
         notes=notes,
     )

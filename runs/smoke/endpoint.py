@@ -73,7 +73,7 @@ def serve() -> Iterator[ScriptedEndpoint]:
 
 def _bridge_address() -> str:
     """The host's address on the engine's default bridge: containers reach it, other machines do not."""
-    api: docker.APIClient = connect()
+    api: docker.APIClient = connect(settings.DOCKER_TIMEOUT_S)
     with engine_call("inspect the default bridge"):
         pools = api.inspect_network("bridge")["IPAM"]["Config"] or []
     for pool in pools:

@@ -28,7 +28,7 @@ def measure() -> Result:
     call_command("prepare")
     docker_config()
     assets = load_assets(settings.ASSETS)
-    with serve() as endpoint, worker_running(), tempfile.TemporaryDirectory(prefix="benchsite-bench-") as work:
+    with serve() as endpoint, worker_running(print), tempfile.TemporaryDirectory(prefix="benchsite-bench-") as work:
         managed = [_managed(endpoint) for _ in range(MANAGED_RUNS)]
         plain = plain_seconds(assets, endpoint.base_url, endpoint.key_file.read_text().strip(), Path(work))
         managed.append(_managed(endpoint))

@@ -47,14 +47,14 @@ class Engine:
 class Gateway:
     """Stands in for a running gateway; `fails` says how its end fails."""
 
-    def __init__(self, steps: list[str], fails: Exception | None = None) -> None:
-        self.steps, self.fails = steps, fails
+    def __init__(self, steps: list[str], fails: Exception | None = None, *, ended: bool = True) -> None:
+        self.steps, self.fails, self.ended = steps, fails, ended
 
     def close(self, *_: Any) -> Any:
         self.steps.append("close the gateway")
         if self.fails:
             raise self.fails
-        return type("End", (), {"problem": "", "died": None})()
+        return type("End", (), {"problem": "", "died": None, "ended": self.ended})()
 
 
 class Ending:
@@ -376,6 +376,17 @@ def test_evidence_that_cannot_be_kept_now_keeps_nothing_alive(ending: Ending, tm
         conclude(run.key)
     assert ending.steps[-2:] == ["ingest", "remove"]
     assert again(run).state not in ("finished", "failed", "interrupted")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_gateway_that_was_too_slow_to_end_is_no_broken_ledger(ending: Ending, tmp_path: Path, ended: bool) -> None:
+    """A busy host: it was told to end, and its last line came after the bound."""
+    case = passing_run()
+    case.ledger.pop()
+    run = active(case, tmp_path)
+    conclude(run.key, secrets=Secrets(), gateway=Gateway(ending.steps, ended=ended))
+    assert RunFolder.of(settings.DATA, run.key).read_facts()["gateway"]["closed"] is ended
+    assert again(run).verdict == ("error" if ended else "passed")
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b'{"schema": "other"}', b'{"gar'])

@@ -14,7 +14,7 @@ from runs.engine.assets.errors import AssetError
 
 OLDEST = (3, 12)
 _NAMES = ("python3.12", "python3.13", "python3.14", "python3")
-_PROBE_TIMEOUT_S = 20
+_PROBE_TIMEOUT_S = 60
 _PROBE = (
     "import json, platform, sys, sysconfig; print(json.dumps({'version': platform.python_version(),"
     " 'implementation': sys.implementation.name, 'platform': sysconfig.get_platform(), 'executable': "

@@ -183,23 +183,24 @@ def resource_states(document: JournalDocument) -> Iterator[ResourceState]:
 def _keep_logs_and_ledger(folder: RunFolder, journal: Journal, gateway: RunGateway | None) -> dict[str, Any]:
     """Keep what only running containers hold: an interrupted trial's logs and the end of the ledger.
 
-    Returns what the run's record says of the gateway's end. `closed` is false when the engine did not give them, and
-    `died` is set when the gateway had ended before: then the ledger may lack its end and nobody tampered with it.
+    Returns what the run's record says of the gateway's end. `closed` is false when the engine did not give them or
+    nobody saw the gateway end within its bound, and `died` is set when it had ended before: then the ledger may lack
+    its end and nobody tampered with it.
     """
-    died = None
+    died, ended = None, True
     deadline = Deadline(KEEPING_S)
     try:
         api = connect_same(journal.directory, settings.DOCKER_TIMEOUT_S, deadline)
         keep_interrupted_logs(api, journal, folder, deadline)
         if gateway is not None:
             end = gateway.close(api, deadline)
-            died = end.died
+            died, ended = end.died, end.ended
             if end.problem:
                 log.warning("the gateway did not end cleanly: %s", end.problem)
         elif (recorded := folder.read_facts().get("gateway")) is not None:
             keep_ledger(api, recorded["container_id"], folder.ledger, deadline)
         with engine_call("ping", deadline):
-            return {"closed": bool(api.ping()), "died": died}
+            return {"closed": bool(api.ping()) and ended, "died": died}
     except (EngineError, JournalError, FactsDamaged, OSError) as error:
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
         log.warning("not all logs of a run could be kept: %s", error)

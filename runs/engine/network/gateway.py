@@ -41,8 +41,8 @@ PORT = 8080
 COMMAND = ("/usr/bin/python3", "-I", "/opt/gateway")
 USER = "65534:65534"
 CONFIG_SCHEMA = "benchsite.gateway-config/v1"
-READY_SECONDS = 15.0
-CLOSE_SECONDS = 3
+READY_SECONDS = 60.0
+CLOSE_SECONDS = 15
 # Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
 _REFUSAL_LINES_PER_TRIAL = 400
 _LOG_BYTES_PER_LINE = 1200
@@ -141,11 +141,13 @@ class RunNetworks:
 @dataclass(frozen=True, slots=True)
 class GatewayEnd:
     """How the gateway ended. `problem` is a private detail when it did not end as it should; `died` says when and how
-    it had ended before anybody asked it to."""
+    it had ended before anybody asked it to; `ended` is false when nobody saw it end within its bound, and then the
+    ledger may lack its last line."""
 
     ledger: LedgerReport
     problem: str | None = None
     died: dict[str, Any] | None = None
+    ended: bool = True
 
 
 @dataclass(slots=True)
@@ -178,9 +180,9 @@ class RunGateway:
         """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
         deadline = deadline or Deadline()
         died = how_it_died(api, self.container.id, deadline)
-        problem = _stop(api, self.container.id, deadline)
+        problem, ended = _stop(api, self.container.id, deadline)
         self.follower.stop(CLOSE_SECONDS)
-        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger, deadline), problem, died)
+        return GatewayEnd(keep_ledger(api, self.container.id, self.ledger, deadline), problem, died, ended)
 
 
 def open_networks(api: docker.APIClient, journal: Journal) -> RunNetworks:
@@ -343,12 +345,13 @@ def _wait_ready(api: docker.APIClient, follower: LogFollower) -> None:
         raise GatewayError(code if code in _FAILURES else "ended", str(event.get("detail", "")))
 
 
-def _stop(api: docker.APIClient, container_id: str, deadline: Deadline) -> str | None:
+def _stop(api: docker.APIClient, container_id: str, deadline: Deadline) -> tuple[str | None, bool]:
+    """What went wrong, and whether its end was seen."""
     try:
         with engine_call("stop gateway", deadline):
             api.kill(container_id, signal="SIGTERM")
-        with engine_call("wait for gateway", deadline):
+        with engine_call("wait for gateway", deadline, CLOSE_SECONDS):
             code = api.wait(container_id, timeout=CLOSE_SECONDS)["StatusCode"]
     except EngineError as error:
-        return error.detail
-    return None if code == 0 else f"the gateway ended with status {code}"
+        return error.detail, False
+    return (None if code == 0 else f"the gateway ended with status {code}"), True

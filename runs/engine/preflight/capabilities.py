@@ -35,7 +35,7 @@ PROBE_STORAGE = 8 * MIB
 PROBE_PIDS = 40
 PROBE_NOFILE = 64
 PROBE_CPUS = 0.5
-PROBE_BOUND_S = 20
+PROBE_BOUND_S = 60
 # A quota of half a CPU is handed out in slices of 100 ms, so a short burn may get one slice more.
 CPU_TOLERANCE = 0.35
 # CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID: bits 0, 1, 3, 5, 6, 7 of the capability set.

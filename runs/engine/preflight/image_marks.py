@@ -17,7 +17,7 @@ from runs.ownership import Journal, Role
 MIB = 1024 * 1024
 _COMMAND = ("/bin/sh", "-c", f"cat {MARK_PATH} || echo none; exec sleep 60")
 _SESSIONS = {role: session for session, role in MARK_SESSIONS.items()}
-_SAID_BOUND_S = 20.0
+_SAID_BOUND_S = 60.0
 _POLL_S = 0.02
 _OWN_ROOT = "Give the engine's process a root that is a mount point of its own, restart it, and run: manage.py prepare"
 

@@ -42,7 +42,7 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         wanted = options["only"] or [scenario.name for scenario in SCENARIOS]
         rows: list[Row] = []
-        with heartbeat(self.output, "starting a worker") as say, serve() as endpoint, worker_running():
+        with heartbeat(self.output, "starting a worker") as say, serve() as endpoint, worker_running(say):
             for scenario in SCENARIOS:
                 if scenario.name in wanted:
                     run, outcome = make_run(scenario, endpoint, user, say)

@@ -124,7 +124,7 @@ _OUTCOMES = {
 CODES = tuple(_OUTCOMES)
 
 
-def told(code: str) -> tuple[str, str] | None:
+def sentence_and_remedy(code: str) -> tuple[str, str] | None:
     """What happened and what to do, in a person's sentences, of a run that this code ended; None for another code."""
     outcome = _OUTCOMES.get(code)
     return None if outcome is None else (outcome.detail.replace(" (status {status})", ""), outcome.remedy)

@@ -71,7 +71,7 @@ def banner(run: "Run", situation: Situation) -> Banner:
     mark = status_marks.of_run(run)
     if not run.terminal:
         return Banner(mark, _live(run, situation))
-    known, not_ready = CODES.get(run.failure_code), readiness.told(run.failure_code)
+    known, not_ready = CODES.get(run.failure_code), readiness.sentence_and_remedy(run.failure_code)
     left = _left(run, situation)
     return Banner(
         mark,
@@ -138,7 +138,7 @@ def _failed_as_a_whole(run: "Run", counts: Counts) -> str:
         sentence = known.sentence.removesuffix(
             " The trial was not evaluated and counts neither as passed nor as failed."
         )
-    elif not_ready := readiness.told(run.failure_code):
+    elif not_ready := readiness.sentence_and_remedy(run.failure_code):
         sentence = not_ready[0]
     elif run.state == RunState.INTERRUPTED:
         sentence = "The worker was lost while it executed this run."

@@ -41,25 +41,6 @@ class Piece:
     found: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A text: what is open, what is folded (``hidden`` says how much, empty when nothing is), what is left out."""
-
-    head: list[Piece]
-    rest: list[Piece]
-    hidden: str
-    size: str
-    cut: str
-
-    @property
-    def summary(self) -> str:
-        return f"Show {self.hidden}" if self.hidden else ""
-
-    @property
-    def empty(self) -> bool:
-        return not self.head
-
-
 def place(window: Window) -> dict[str, Any]:
     last_start = (window.total - 1) // WINDOW * WINDOW + 1 if window.total else 0
     return {
@@ -98,23 +79,25 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> dict[st
     }
 
 
-def folded(text: Text, needle: str = "") -> Folded:
-    """Long text is folded behind its size; the reader's own cut is said beside it."""
+def folded(text: Text, needle: str = "") -> dict[str, Any]:
+    """A text: what is open, what is folded (``hidden`` says how much, empty when nothing is), and the reader's cut."""
     whole = text.text
     lines = whole.split("\n")
     head = "\n".join(lines[:OPEN_LINES])[:OPEN_CHARACTERS]
     rest = whole[len(head) :]
     if len(rest) <= _NOT_WORTH_FOLDING and rest.count("\n") <= _LINES_NOT_WORTH_FOLDING:
         head, rest = whole, ""
-    hidden = rest.strip("\n")
+    hidden = _fold_words(rest) if rest.strip("\n") else ""
     size = words.counted(text.size, "character")
-    return Folded(
-        head=pieces(head, needle),
-        rest=pieces(rest.removeprefix("\n"), needle) if hidden else [],
-        hidden=_fold_words(rest) if hidden else "",
-        size=size if text.size > OPEN_CHARACTERS else "",
-        cut=f"{MAX_SHOWN:,} of {size} are shown, the middle is left out; the file has all." if text.cut else "",
-    )
+    return {
+        "head": pieces(head, needle),
+        "empty": not head,
+        "rest": pieces(rest.removeprefix("\n"), needle) if hidden else [],
+        "hidden": hidden,
+        "summary": f"Show {hidden}" if hidden else "",
+        "size": size if text.size > OPEN_CHARACTERS else "",
+        "cut": f"{MAX_SHOWN:,} of {size} are shown, the middle is left out; the file has all." if text.cut else "",
+    }
 
 
 def pieces(text: str, needle: str) -> list[Piece]:

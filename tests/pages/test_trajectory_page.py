@@ -169,7 +169,7 @@ def test_viewers_get_no_step(site: Site, browse: Browser) -> None:
 @given(st.text(max_size=4000))
 def test_folding_loses_nothing_but_line_feeds_at_the_fold(text: str) -> None:
     found = folded(Text(text))
-    joined = "".join(piece.text for piece in (*found.head, *found.rest))
+    joined = "".join(piece.text for piece in (*found["head"], *found["rest"]))
     assert joined.replace("\n", "") == Text(text).text.replace("\n", "")
 
 
@@ -192,5 +192,5 @@ def test_a_long_command_says_what_is_folded_and_what_is_left_out(site: Site, bro
 
 def test_a_long_output_says_how_much_is_folded() -> None:
     found = folded(shown("\n".join(f"line {n}" for n in range(812))))
-    assert found.summary.startswith("Show the other 798 lines, ")
-    assert found.size
+    assert found["summary"].startswith("Show the other 798 lines, ")
+    assert found["size"]

@@ -1,22 +1,12 @@
 """A bundle's manifest as rows of its page, and what changed since the reviewed revision."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from benchsite.lib import words
 from benchsite.lib.canonical import stored_object
 from benchsite.lib.visible_text import visible
-from runs.documents.specs import spec_difference
+from runs.documents.specs import SpecDifference, spec_difference
 from runs.models import TaskBundle
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One line of the difference: what, how it was, how it is."""
-
-    path: str
-    old: str
-    new: str
 
 
 def files_words(bundle: TaskBundle) -> str:
@@ -102,11 +92,11 @@ _PHASES = {
 }
 
 
-def changes(old: str, new: str) -> list[Change]:
+def changes(old: str, new: str) -> list[SpecDifference]:
     """Every place where two manifests differ, files and tasks by their name and not by their position."""
     before, after = _named(stored_object(old)), _named(stored_object(new))
     differences = spec_difference(before, after)
-    return [Change(*map(visible, (found.path, found.old, found.new))) for found in differences]
+    return [SpecDifference(*map(visible, (found.path, found.old, found.new))) for found in differences]
 
 
 def _named(document: dict[str, Any]) -> dict[str, Any]:

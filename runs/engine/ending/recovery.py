@@ -217,19 +217,15 @@ def _reconcile(run: Run, folder: RunFolder) -> Cleanup:
         if run.failure_code == LOST_CODE:
             _keep_evidence(run, folder)
         cleanup = Cleanup(clean_and_mirror(run.key, journal, closed).state)
-        _state_again(run, folder)
+        # The cleanup wrote into the journal, which is part of what was stated; its own result does not wait for that.
+        try:
+            the_judge().cleaned(run, folder.path)
+        except OSError:
+            log.exception("run %s: what its cleanup changed could not be stated again", run.key)
         return cleanup
     except JournalError:
         log.exception("run %s: its journal cannot be used", run.key)
         return Cleanup.FAILED
-
-
-def _state_again(run: Run, folder: RunFolder) -> None:
-    """The cleanup wrote into the journal, which is part of what was stated; its own result does not wait for that."""
-    try:
-        the_judge().cleaned(run, folder.path)
-    except OSError:
-        log.exception("run %s: what its cleanup changed could not be stated again", run.key)
 
 
 def _keep_evidence(run: Run, folder: RunFolder) -> None:

@@ -11,7 +11,7 @@ from django.core.management.base import CommandParser
 from benchsite.lib.problems import DocumentError, Problem
 from benchsite.lib.serializing import Exit
 from runs.documents.bundle import packaged
-from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
+from runs.documents.bundle.manifest import verify_bundle
 from runs.images.recipes import recipe_identities
 from runs.management.command import CLI_USER, SiteCommand
 from runs.management.waiting import heartbeat
@@ -105,7 +105,11 @@ class Command(SiteCommand):
         problems = verify_bundle(folder, bundle, recipes=recipe_identities())
         if problems:
             return self._refuse(folder, problems)
-        self._describe(bundle)
+        manifest = bundle.manifest
+        self.output.line(f"{manifest.name} revision {manifest.revision}: as the manifest says")
+        self.output.line(f"manifest SHA-256  {bundle.manifest_sha256}")
+        rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
+        self.output.table(("task", "files", "checksum"), rows)
         self.output.json(bundle_check_document(bundle.manifest_sha256))
         return Exit.DONE
 
@@ -127,13 +131,6 @@ class Command(SiteCommand):
         self.output.line(f"{row}: {row.get_status_display().lower()}, manifest {row.manifest_sha256}")
         self.output.json(bundle_import_document(row))
         return Exit.DONE
-
-    def _describe(self, bundle: LoadedBundle) -> None:
-        manifest = bundle.manifest
-        self.output.line(f"{manifest.name} revision {manifest.revision}: as the manifest says")
-        self.output.line(f"manifest SHA-256  {bundle.manifest_sha256}")
-        rows = [(task.name, len(task.files), task.checksum) for task in manifest.tasks]
-        self.output.table(("task", "files", "checksum"), rows)
 
     def _refuse(self, subject: object, problems: Sequence[Problem]) -> Exit:
         self.output.problems(subject, problems)

@@ -40,7 +40,7 @@ from evidence.origin.statement import (
 )
 from evidence.reading.tree import TreeFile, TreeTooLarge, tree_files
 from evidence.register import store
-from evidence.register.ingest import register_bytes, register_files
+from evidence.register.ingest import register_bytes, register_files, searched_secrets
 from evidence.register.keys import CannotSign, public_key, signing_key
 from evidence.suite.judgement import RunJudgement
 from evidence.suite.run_facts import RunFacts
@@ -215,7 +215,7 @@ def _with_files(statement: Statement, run: Run, folder: Path, secrets: list[str]
     except TreeTooLarge:
         return None
     names = "/".join(file.path for file in files)
-    if printable(names) != names or Scrubber(secrets).found_in(names.encode()):
+    if printable(names) != names or Scrubber(searched_secrets(run, secrets)).found_in(names.encode()):
         return None
     rows = {artifact.path: artifact for artifact in Artifact.objects.filter(run=run)}
     stored = {}

@@ -121,6 +121,10 @@ class Folder:
             return ()
         return tuple(sorted(names))
 
+    def folders(self, path: str, *, limit: int) -> tuple[str, ...]:
+        """Those of the first `limit` names in a directory that are real directories, sorted."""
+        return tuple(name for name in self.names(path, limit=limit) if self._entry(f"{path}/{name}") is None)
+
     def walk(self, path: str = "", *, limit: int) -> Listing:
         """Everything below that is not a directory, at most `limit` entries, in a stable order per directory."""
         entries: list[Entry] = []

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from evidence.reading.clocks import Interval
+from evidence.reading.clocks import Interval, is_before, moment
 from evidence.reading.proofs import Proof, at, equal, mapping, sequence
-from runs.documents.run_spec import SpecTask
+from runs.documents.run_spec import RunSpec, SpecTask
 
 _IDENTITY = "integrity.trial_identity"
+_TIMES = "integrity.times_inverted"
 _CONTROLS = "invalid_evaluation.other_controls"
 
 PHASES = {
@@ -19,7 +20,7 @@ PHASES = {
 }
 
 
-def result_checks(result: dict[str, Any], task: SpecTask) -> list[Proof]:
+def result_checks(result: dict[str, Any], task: SpecTask, spec: RunSpec) -> list[Proof]:
     """The trial's result names the task that was asked for, ran forwards, and was graded separately."""
     names = (_last(result.get("task_name")), _last(at(result, "task_id", "path")))
     intervals = {name: interval(result.get(key)) for name, key in PHASES.items()} | {"trial": interval(result)}
@@ -29,11 +30,35 @@ def result_checks(result: dict[str, Any], task: SpecTask) -> list[Proof]:
         *(equal("result.task", "integrity.foreign_trial", task.name, name) for name in names),
         equal("result.task_checksum", "integrity.task_checksum", task.checksum, result.get("task_checksum")),
         *(
-            Proof(f"result.times.{name}", "integrity.times_inverted", not found.inverted)
+            Proof(f"result.times.{name}", _TIMES, not found.inverted and _are_times(found), "no times, or inverted")
             for name, found in intervals.items()
         ),
+        Proof(
+            "result.times.order",
+            _TIMES,
+            is_before(intervals["verifier"].started_at, intervals["agent"].ended_at) is not True,
+            "graded before the agent ended",
+        ),
+        *_agent_checks(result, spec),
         equal("result.verifier_environment_mode", "invalid_evaluation.shared_verifier", "separate", mode),
     ]
+
+
+def _agent_checks(result: dict[str, Any], spec: RunSpec) -> list[Proof]:
+    """What Harbor says of the agent once it was set up echoes its configuration; believed only against it."""
+    info = result.get("agent_info")
+    if info is None and result.get("agent_execution") is None:
+        return []
+    other = "invalid_evaluation.other_agent"
+    return [
+        equal("result.agent_name", other, spec.harness.agent, at(info, "name")),
+        equal("result.agent_version", other, spec.harness.agent_version, at(info, "version")),
+        equal("result.model", _CONTROLS, spec.endpoint.model, at(info, "model_info", "name")),
+    ]
+
+
+def _are_times(found: Interval) -> bool:
+    return all(time is None or moment(time) is not None for time in (found.started_at, found.ended_at))
 
 
 def identity_checks(
@@ -94,8 +119,9 @@ def _named(job: dict[str, Any]) -> Iterator[str]:
 
 
 def interval(timing: Any) -> Interval:
+    """A phase of Harbor's; what is there and is no text stands as one that is no time."""
     start, end = at(timing, "started_at"), at(timing, "finished_at")
-    return Interval(start if isinstance(start, str) else None, end if isinstance(end, str) else None)
+    return Interval(*(time if time is None or isinstance(time, str) else "no text" for time in (start, end)))
 
 
 def uuid_of(value: object) -> str | None:

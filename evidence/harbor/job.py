@@ -28,6 +28,8 @@ from runs.documents.run_spec import RunSpec, SpecTask
 MAX_RESULT_BYTES = 4 * 1024 * 1024
 MAX_ITEMS = 200_000
 MAX_DEPTH = 32
+# A job's folder has five names. Of one with more than these, those that are looked at depend on nothing but chance.
+MAX_NAMES = 5_000
 TRIAL_LOCK_VERSIONS = (2,)
 JOB_LOCK_VERSIONS = (3,)
 
@@ -54,7 +56,6 @@ class HarborFacts:
     phases: dict[str, Interval]
     total: Interval
     usage: dict[str, Any]
-    reported_rewards: dict[str, Any] | None
     documents: tuple[Document, ...]
     not_taken_over: tuple[str, ...] = ()
     job_result: Document = field(default_factory=lambda: Document("", "missing", {}))
@@ -66,8 +67,7 @@ class HarborFacts:
 
 def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> HarborFacts:
     """Everything under `base` (the job folder, relative); `task` is the spec's task of this trial."""
-    names = (name for name in folder.names(base) if not is_foreign(name))
-    folders = tuple(name for name in names if folder.names(f"{base}/{name}", limit=1))
+    folders = tuple(name for name in folder.folders(base, limit=MAX_NAMES) if not is_foreign(name))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
     nothing = Document("", "missing", {})
     result = _document(folder, f"{trial}/result.json") if trial else nothing
@@ -85,7 +85,7 @@ def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> Har
         folders=folders,
         result=_without_unknown_version(result),
         checks=(
-            *(result_checks(result.content, task) if result.state == "ok" else ()),
+            *(result_checks(result.content, task, spec) if result.state == "ok" else ()),
             *control_checks,
             *identity_checks(
                 folders[0] if trial else None,
@@ -101,7 +101,6 @@ def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> Har
         phases={name: interval(result.content.get(key)) for name, key in PHASES.items()},
         total=interval(result.content),
         usage=mapping(at(result.content, "agent_result")),
-        reported_rewards=mapping(at(result.content, "verifier_result", "rewards")) or None,
         documents=(_without_unknown_version(result), trial_lock, job_lock, job_config),
         not_taken_over=(*_not_recorded(result, recorded), *others),
         job_result=job_result,
@@ -159,9 +158,11 @@ def _document(folder: Folder, path: str) -> Document:
     if read.state is not FileState.OK:
         return Document(path, "unreadable", {}, read.state.value)
     try:
-        return Document(path, "ok", load_object(read.data, depth=MAX_DEPTH, items=MAX_ITEMS))
+        content = load_object(read.data, depth=MAX_DEPTH, items=MAX_ITEMS)
     except JsonProblem as problem:
         return Document(path, "unreadable", {}, problem.code)
+    # Harbor never writes an object without fields: it would say nothing, and so contradict nothing.
+    return Document(path, "ok", content) if content else Document(path, "unreadable", {}, "empty object")
 
 
 def _versioned(folder: Folder, path: str, known: tuple[int, ...]) -> Document:

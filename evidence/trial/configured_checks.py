@@ -5,6 +5,7 @@ from the engine that writes those files, so that a mistake there is a difference
 """
 
 import re
+from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -36,6 +37,7 @@ GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
 # The agent waits longer for an answer than the gateway, so that the gateway sees a slow endpoint first.
 AGENT_WAITS_LONGER_S = 10
 MAX_BYTES = 1024 * 1024
+BOUNDS = {"exec_output_bytes": 256 * 1024, "transfer_bytes": 64 * 1024 * 1024, "transfer_files": 2048}
 _CODE = "invalid_evaluation.told_differently"
 
 
@@ -149,7 +151,7 @@ def _plan_checks(
     """The provider's plan: whose run and task, and what each container is made of."""
     number = PurePosixPath(base).name
     wanted = {"trial": int(number) if number.isdecimal() else None, **expected}
-    if plan.get("schema") != OLDER_PLAN_SCHEMA:
+    if plan.get("schema") != OLDER_PLAN_SCHEMA or spec.evidence_version > 1:
         limits = spec.limits
         deadlines = {"setup": limits.agent_setup_s, "agent": limits.agent_s, "verifier": limits.verifier_s}
         wanted |= {"schema": PLAN_SCHEMA, "conduct": CONDUCT, "deadlines": deadlines}
@@ -158,10 +160,28 @@ def _plan_checks(
     return [
         *(equal(f"plan.{name}", _CODE, value, plan.get(name)) for name, value in wanted.items()),
         equal("plan.roles", _CODE, ["agent", "verifier"], sorted(mapping(plan.get("roles")))),
+        equal("plan.keys", _CODE, sorted({"schema", "roles", "bounds", "placeholder", *wanted}), sorted(plan)),
+        equal("plan.bounds", _CODE, BOUNDS, plan.get("bounds")),
         *(_role_check(role, mapping(at(plan, "roles", role)), spec) for role in ("agent", "verifier")),
+        Proof("plan.gateway_ip", _CODE, _is_address(agent.get("gateway_ip")), "no address"),
+        Proof("plan.network_name", _CODE, _is_network_name(agent.get("network_name"), journal), "another network"),
         equal("plan.gateway_host", _CODE, GATEWAY_HOST, agent.get("gateway_host")),
         Proof("plan.network", _CODE, journal is None or agent.get("network_id") == network, "another network"),
     ]
+
+
+def _is_address(value: object) -> bool:
+    try:
+        return isinstance(value, str) and IPv4Address(value).is_private
+    except ValueError:
+        return False
+
+
+def _is_network_name(value: object, journal: JournalDocument | None) -> bool:
+    """Networks are named by the nonce of their entry in the journal."""
+    network = internal_network(journal)
+    nonces = [each.nonce for each in journal.resources if each.resource_id == network] if journal else []
+    return not nonces or value == f"benchsite-{nonces[0]}"
 
 
 def _role_check(role: str, plan: dict[str, Any], spec: RunSpec) -> Proof:

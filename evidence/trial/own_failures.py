@@ -1,5 +1,6 @@
 """Failures of our own side: engine, image, disk, set-up, transfers, the run, and Harbor itself."""
 
+from evidence.harbor.reported import unfinished
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, Observed, Transfer
 from evidence.reading.proofs import at
@@ -123,6 +124,8 @@ def harness_failure(
         return None if limit_hit else OwnFailure(f"harness.{code}", files.harbor.result.reason)
     if files.harbor.job_result.state != "ok" and ended_by_itself(files):
         return OwnFailure("harness.result_unreadable", f"the job's: {files.harbor.job_result.state}")
+    if ended_by_itself(files) and unfinished(files.harbor.job_result.content):
+        return OwnFailure("harness.result_unreadable", "the job's: not finished")
     if files.harbor.exception_type is None or limit_hit:
         return None
     ungraded = verifier.bad_transfers or (verifier.terminal and reward.state.value_or_none is None)

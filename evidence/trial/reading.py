@@ -1,5 +1,6 @@
 """Reading one trial: puts the provider's record, Harbor's files and the ledger into TrialFacts."""
 
+from evidence.harbor.reported import contradictions
 from evidence.reading.clocks import is_before
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof
@@ -35,6 +36,7 @@ def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
         proofs=(
             *prepared_proofs(context.document, context.spec),
             *proof_checks(context, files, number),
+            _reported_proof(context, files, reward),
         ),
         started=files.present,
         cancel=_cancel(context, files),
@@ -189,6 +191,13 @@ def _reward(context: RunContext, files: TrialFiles) -> Reward:
         context.folder.read(f"{kept}/reward.txt", limit=MAX_REWARD_BYTES),
         key=context.spec.scoring.reward_key,
     )
+
+
+def _reported_proof(context: RunContext, files: TrialFiles, reward: Reward) -> Proof:
+    """Harbor's own files, which are believed against us alone, hold no other reward."""
+    value, key = reward.state.value_or_none, context.spec.scoring.reward_key
+    found = [] if value is None else list(contradictions(context.folder, f"{files.base}/job", files.harbor, value, key))
+    return Proof("reward.reported", "integrity.reward_differs", not found, ", ".join(found))
 
 
 def _notes(context: RunContext, files: TrialFiles) -> tuple[str, ...]:

@@ -73,6 +73,7 @@ _ROWS_OF_CLASS = {
 _ROWS_OF_CODE = {
     "failed.output_refused": (10,),
     "integrity.record_course": (1, 9),
+    "integrity.reward_differs": (9,),
     "integrity.times_inverted": (1, 9),
     "integrity.artifact_hash": (1, 9),
     "integrity.verifier_input": (1, 9),
@@ -239,6 +240,10 @@ _INTEGRITY = _errors(
         "reward_before_verifier": (
             "Reward older than the verifier",
             "The reward file is older than the verifier that should have written it.",
+        ),
+        "reward_differs": (
+            "Rewards differ",
+            "Harbor's own files hold another reward than the attendant copied out of the verifier's container.",
         ),
         "reward_both_files": (
             "Two reward files",

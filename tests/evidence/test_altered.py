@@ -15,6 +15,7 @@ from tests.evidence.folders import RunCase, canonical, list_files, load_run, pas
 from tests.evidence.variants import timed_out
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
+AGENT = "invalid_evaluation.other_agent"
 CONTROLS, LIMITS = "invalid_evaluation.other_controls", "invalid_evaluation.other_limits"
 TOLD, DIFFERS = "invalid_evaluation.told_differently", "harness.config_differs"
 IDENTITY, REVIEWED = "integrity.trial_identity", "integrity.reviewed_files"
@@ -262,6 +263,40 @@ ALTERED: dict[str, tuple[Change, str]] = {
         put("job_result", "stats", "evals", value={"x": {"exception_stats": {"ValueError": ["x"]}}}),
         FOREIGN,
     ),
+    "a result of the job that says nothing": (no_job_result({}), "harness.result_unreadable"),
+    "a config of the trial that says nothing": (no_config({}), DIFFERS),
+    "a job that is not over": (put("job_result", "finished_at", value=None), "harness.result_unreadable"),
+    "a job with a trial that runs": (
+        put("job_result", "stats", "n_running_trials", value=1),
+        "harness.result_unreadable",
+    ),
+    "a job with two trials that ended": (
+        put("job_result", "stats", "n_completed_trials", value=2),
+        "harness.result_unreadable",
+    ),
+    "the oracle was the agent": (put("result", "agent_info", "name", value="oracle"), AGENT),
+    "an agent of another version": (put("result", "agent_info", "version", value="0"), AGENT),
+    "an agent that Harbor does not name": (put("result", "agent_info", value=None), AGENT),
+    "another model": (put("result", "agent_info", "model_info", "name", value="x"), CONTROLS),
+    "graded before the agent ended": (
+        lambda run: run.trial.result["agent_execution"].update(
+            finished_at=run.trial.result["verifier"]["finished_at"]
+        ),
+        TIMES,
+    ),
+    "a phase at no time": (put("result", "verifier", "started_at", value="soon"), TIMES),
+    "a phase at a number": (put("result", "agent_execution", "finished_at", value=5), TIMES),
+    "a second trial's folder that is empty": (
+        lambda run: run.trial.empty.append("job/task__OtHeR00"),
+        "integrity.duplicate_trial",
+    ),
+    "a second trial's folder behind a thousand names": (
+        lambda run: (
+            run.trial.extra.update({f"job/{number:04}.txt": b"" for number in range(1000)}),
+            run.trial.empty.append("job/task__OtHeR00"),
+        ),
+        "integrity.duplicate_trial",
+    ),
     "no result of the job": (no_job_result(None), "harness.result_unreadable"),
     "a cut result of the job": (no_job_result(b'{"id": '), "harness.result_unreadable"),
     "no config of the trial": (no_config(None), DIFFERS),
@@ -378,6 +413,11 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "a plan with another network": (put("plan", "roles", "agent", "network_id", value="x"), TOLD),
     "a plan with another gateway": (put("plan", "roles", "agent", "gateway_host", value="elsewhere"), TOLD),
     "a plan with a command": (put("plan", "roles", "agent", "command", value=["sh"]), TOLD),
+    "a plan with other bounds": (put("plan", "bounds", "transfer_bytes", value=1), TOLD),
+    "a plan with a gateway at no address": (put("plan", "roles", "agent", "gateway_ip", value="x"), TOLD),
+    "a plan with a gateway elsewhere": (put("plan", "roles", "agent", "gateway_ip", value="8.8.8.8"), TOLD),
+    "a plan with a network of another name": (put("plan", "roles", "agent", "network_name", value="bridge"), TOLD),
+    "a plan with something new": (put("plan", "oracle", value=True), TOLD),
     "a plan with one role more": (put("plan", "roles", "oracle", value={}), TOLD),
     "a plan with one role less": (gone("plan", "roles", "verifier"), TOLD),
 }  # fmt: skip

@@ -895,6 +895,48 @@ def no_uuids(run: RunCase) -> None:
         resource["trial_uuid"] = None
 
 
+def harbor_says(reward: object) -> Change:
+    return result(verifier_result={"rewards": {"reward": reward}})
+
+
+def job_says(**changes: Any) -> Change:
+    def change(run: RunCase) -> None:
+        for statistics in run.trial.job_result["stats"]["evals"].values():
+            statistics.update(changes)
+
+    return change
+
+
+def job_counted(value: str) -> Change:
+    return lambda run: job_says(reward_stats={"reward": {value: [run.trial.folder]}})(run)
+
+
+def harbors_copy(data: bytes, name: str = "reward.json") -> Change:
+    def change(run: RunCase) -> None:
+        run.trial.extra[f"job/{run.trial.folder}/verifier/{name}"] = data
+
+    return change
+
+
+REPORTED = [
+    Variant(f"{name}, ours says 1", "integrity.reward_differs", change)
+    for name, change in {
+        "Harbor says reward 0": harbor_says(0),
+        "Harbor says true": harbor_says(True),
+        "Harbor says a text": harbor_says("1"),
+        "Harbor says another reward too": result(verifier_result={"rewards": {"reward": 1, "other": 1}}),
+        "Harbor says nothing": result(verifier_result=None),
+        "Harbor says an empty object": result(verifier_result={}),
+        "Harbor says no rewards": result(verifier_result={"rewards": None}),
+        "the job counted a 0": job_counted("0"),
+        "the job counted a word": job_counted("x"),
+        "the job's mean is 0": job_says(metrics=[{"mean": 0.0}]),
+        "Harbor's copy says 0": harbors_copy(b'{"reward": 0}'),
+        "Harbor's copy is broken": harbors_copy(b'{"reward": '),
+        "Harbor's copy says 0 as a text": harbors_copy(b"0", "reward.txt"),
+    }.items()
+]
+
 UNPROVED = [
     Variant("agent never ran", "invalid_evaluation.no_agent_end", drop("exec", purpose="agent"), "CL20"),
     Variant("agent without exit", "invalid_evaluation.no_agent_end", agent_exit(None)),
@@ -1033,6 +1075,7 @@ WRONG = [
     *_endpoint(),
     *RESOURCES,
     *UNPROVED,
+    *REPORTED,
     *UNGRADED,
 ]
 
@@ -1071,7 +1114,6 @@ GRADED = [
     Variant("trial's limit after the grade", "passed.reward_1", late_deadline("trial")),
     Variant("run's limit after the grade", "passed.reward_1", late_deadline("run")),
     Variant("environment longer than its limit", "passed.reward_1", long_environment),
-    Variant("Harbor says reward 0", "passed.reward_1", result(verifier_result={"rewards": {"reward": 0}})),
     Variant("interrupted afterwards", "passed.reward_1", run_record(interrupted=True), "RS01"),
     Variant("naive times", "passed.reward_1", result(started_at="2026-06-17T04:23:38.642104"), "RS11"),
 ]

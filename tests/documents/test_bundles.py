@@ -206,7 +206,7 @@ def test_everything_that_people_write_is_bound_by_the_manifest(folder):
     source = load_object((folder / "bundle.json").read_bytes())
     original = canonical_sha256(manifest.build_manifest(folder, recipes=RECIPES))
     for change in (
-        samples.put("revision", value=3),
+        samples.put("revision", value=99),
         samples.put("description", value="Other."),
         samples.put("tasks", value=["file-tree", "config-merge", "ledger-totals"]),
         samples.put("agent", "version", value="2.4.7"),

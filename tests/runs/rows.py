@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
 from runs.models import Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
 from runs.outcomes.buckets import Bucket
 from runs.services.transitions import TrialEnd
@@ -17,6 +18,8 @@ TASKS = ("ledger-totals", "config-merge", "file-tree")
 PASSED = TrialEnd(bucket=Bucket.PASSED, reward=1)
 FAILED = TrialEnd(bucket=Bucket.FAILED, reward=0)
 ERROR = TrialEnd(bucket=Bucket.ERROR, failure_class="grading", failure_code="grading.reward_missing")
+
+PACKAGED_REVISION = read_bundle(ENVIRONMENT_SMOKE).manifest.revision
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,9 @@ def profile_row(name: str = "environment-smoke") -> Profile:
     return Profile.objects.get_or_create(name=name, content_sha256=HEX, file_sha256=HEX, defaults=values)[0]
 
 
-def bundle_row(name: str = "environment-smoke", revision: int = 2, status: str = "reviewed") -> TaskBundle:
+def bundle_row(
+    name: str = "environment-smoke", revision: int = PACKAGED_REVISION, status: str = "reviewed"
+) -> TaskBundle:
     times = {"reviewed_at": timezone.now(), "reviewed_by_name": "rita"} if status == "reviewed" else {}
     values = {
         "manifest": "{}",

@@ -13,10 +13,10 @@ TRIAL_HEADINGS = ("#", "task", "result", "code", "reward", "steps")
 
 
 def count_strip(c: Mapping[str, int]) -> str:
-    """Six counts with their sums, as in ``3 requested = 2 evaluated (1 passed + 1 failed) + 1 error + 0 cancelled``."""
+    """Six counts with their sums, as in ``3 requested = 2 graded (1 passed + 1 failed) + 1 error + 0 cancelled``."""
     ended = c["evaluated"] + c["error"] + c["cancelled"]
     rest = "" if ended == c["requested"] else f" + {c['requested'] - ended} not ended"
-    graded = f"{c['evaluated']} evaluated ({c['passed']} passed + {c['failed']} failed)"
+    graded = f"{c['evaluated']} graded ({c['passed']} passed + {c['failed']} failed)"
     return f"{c['requested']} requested = {graded} + {c['error']} error + {c['cancelled']} cancelled{rest}"
 
 
@@ -28,9 +28,9 @@ def nonzero_counts(run: Run) -> str:
 
 
 def coverage(c: Mapping[str, int]) -> str:
-    """Both rates, never one without the other: ``2 of 2 evaluated passed · 2 of 3 requested evaluated``."""
-    passed = f"{c['passed']} of {c['evaluated']} evaluated passed" if c["evaluated"] else "nothing evaluated"
-    return f"{passed} · {c['evaluated']} of {c['requested']} requested evaluated"
+    """Both rates, never one without the other: ``2 of 2 graded passed · 2 of 3 requested graded``."""
+    passed = f"{c['passed']} of {c['evaluated']} graded passed" if c["evaluated"] else "nothing graded"
+    return f"{passed} · {c['evaluated']} of {c['requested']} requested graded"
 
 
 def state_line(run: Run) -> str:

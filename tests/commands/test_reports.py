@@ -197,15 +197,15 @@ class TestMarkdown:
         for line in (
             "## benchsite: incomplete",
             "1 of 3 cases of the profile  ",
-            "3 requested = 2 evaluated (2 passed + 0 failed) + 1 error + 0 cancelled  ",
-            "**2 of 2 evaluated passed · 2 of 3 requested evaluated**",
+            "3 requested = 2 graded (2 passed + 0 failed) + 1 error + 0 cancelled  ",
+            "**2 of 2 graded passed · 2 of 3 requested graded**",
             "| 1 | `task` | error | `grading.reward_missing` No reward | not graded | 3 |",
             "A scripted smoke proves the adapter, never a model.",
         ):
             assert line in text.splitlines()
 
     def test_nothing_evaluated_is_no_rate(self) -> None:
-        assert "**nothing evaluated · 0 of 1 requested evaluated**" in summary(run_of(trial("cancelled", None)))
+        assert "**nothing graded · 0 of 1 requested graded**" in summary(run_of(trial("cancelled", None)))
 
     def test_a_failed_cleanup_stands_out(self) -> None:
         assert "**Cleanup failed:**" in summary(run_of(trial(), cleanup="failed", verdict="error"))

@@ -53,15 +53,15 @@ class TestStart:
         result = command("start", "--endpoint", "scripted", "--wait")
         assert result.code == 0
         assert result.out.splitlines()[-2:] == [
-            "3 of 3 evaluated passed · 3 of 3 requested evaluated",
-            "3 requested = 3 evaluated (3 passed + 0 failed) + 0 error + 0 cancelled",
+            "3 of 3 graded passed · 3 of 3 requested graded",
+            "3 requested = 3 graded (3 passed + 0 failed) + 0 error + 0 cancelled",
         ]
 
     def test_it_writes_both_reports(self, tmp_path: Path) -> None:
         files = ["--junit", str(tmp_path / "j.xml"), "--summary", str(tmp_path / "s.md")]
         assert command("start", "--endpoint", "scripted", "--wait", *files).code == 0
         assert ElementTree.parse(tmp_path / "j.xml").getroot().get("tests") == "3"
-        assert "3 of 3 evaluated passed" in (tmp_path / "s.md").read_text()
+        assert "3 of 3 graded passed" in (tmp_path / "s.md").read_text()
 
     def test_a_report_that_cannot_be_written_later_changes_no_verdict_but_is_no_success(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import time_machine
 from django.utils import timezone
 
 from runs.models import AuditEntry, Run, Worker
-from runs.services import endpoint_testing, lost_hosts, previewing
+from runs.services import access, endpoint_testing, lost_hosts, previewing, workers
 from runs.services.workers import condition
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site, make_run
@@ -193,6 +194,20 @@ def test_a_worker_that_is_gone_is_said_to_be_and_an_unknown_one_is_not(
     assert "was removed before" in admin.post(REMOVE, follow=True).content.decode()
     assert admin.post("/workers/never-there/remove/").status_code == 404
     assert AuditEntry.objects.filter(kind="worker_remove").count() == 1
+
+
+def test_one_that_goes_while_the_page_is_asked_for_is_said_to_be_gone(
+    site: Site, browse: Browser, mistaken: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The race of two who remove it at once, at its worst moment: it is found to be no longer there."""
+    look = access.worker_or_404
+
+    def late(user: Any, name: str) -> Worker:
+        workers.remove_worker(user=site.admin, worker=mistaken)
+        return look(user, name)
+
+    monkeypatch.setattr("runs.services.access.worker_or_404", late)
+    assert "wroker-1 was removed before." in browse("admin").post(REMOVE, follow=True).content.decode()
 
 
 def test_a_removed_name_is_free_again(site: Site, browse: Browser, mistaken: Worker) -> None:

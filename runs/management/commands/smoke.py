@@ -19,7 +19,7 @@ from runs.smoke.driver import make_run, worker_running
 from runs.smoke.endpoint import serve
 from runs.smoke.scenarios import SCENARIOS, Scenario, ScenarioResult, misses
 
-HEADINGS = ("scenario", "verdict", "evaluated", "passed", "classes", "time", "held")
+HEADINGS = ("scenario", "verdict", "graded", "passed", "classes", "time", "held")
 
 type Row = tuple[Scenario, Run, ScenarioResult, list[str]]
 
@@ -72,7 +72,7 @@ def _cells(scenario: Scenario, _run: Run, seen: ScenarioResult, found: list[str]
         scenario.name,
         seen.verdict or "not recorded",
         f"{seen.evaluated} of {seen.requested}",
-        f"{seen.passed} of {seen.evaluated}" if seen.evaluated else "nothing evaluated",
+        f"{seen.passed} of {seen.evaluated}" if seen.evaluated else "nothing graded",
         ", ".join(dict.fromkeys(seen.classes)) or "none",
         f"{seen.cleanup}, {seen.left} left",
         f"{seen.seconds:.1f} s",

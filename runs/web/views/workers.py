@@ -4,7 +4,7 @@ from collections import Counter
 
 from django.contrib import messages
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
@@ -89,10 +89,13 @@ def lost(request: HttpRequest, name: str) -> HttpResponse:
 def remove(request: HttpRequest, name: str) -> HttpResponse:
     """Say what goes with a worker that was registered by mistake; by POST, remove it."""
     access.require(request.user, access.REMOVE_WORKER)
-    if was_removed(name) and not Worker.objects.filter(name=name).exists():
+    try:
+        found = access.worker_or_404(request.user, name)
+    except Http404:  # looked for first: of two who remove it at once, the later one may find it gone at any moment
+        if not was_removed(name):
+            raise
         messages.info(request, f"{name} was removed before.")
         return redirect("workers")
-    found = access.worker_or_404(request.user, name)
     if request.method == "POST":
         try:
             removed = remove_worker(user=request.user, worker=found)

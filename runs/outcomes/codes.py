@@ -335,7 +335,7 @@ _HARNESS = _errors(
         "config_differs": ("Harbor config mismatch", "Harbor recorded another config than the one it was given."),
         "sandbox_violation": (
             "Sandbox broke the protocol",
-            "Harbor's process asked for something that no trial of this kind may ask for, and was ended.",
+            "Harbor's process asked for what no trial of its plan may ask, another deadline included, and was ended.",
         ),
         "no_result": ("No result", "Harbor ended without writing a result for this trial."),
         "result_unreadable": ("Result unreadable", "Harbor's result for this trial cannot be read."),

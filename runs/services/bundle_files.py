@@ -10,11 +10,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
+from django.utils import timezone
 
 from benchsite.lib.canonical import canonical_bytes, sha256
 from benchsite.lib.problems import Problem, refuse
@@ -31,6 +33,7 @@ CACHE = "bundle-cache"
 MAX_CACHED = 8
 _LOCK = ".lock"
 _ATTEMPTS = 3
+ABANDONED_AFTER = timedelta(days=1)
 # No hash covers a file's mode, so it follows from the content: a script or a program may be carried out.
 _EXECUTABLE = (b"#!", b"\x7fELF")
 
@@ -102,6 +105,38 @@ def store_files(folder: Path, bundle: LoadedBundle, certification: bytes) -> Non
     for document in (canonical_bytes(bundle.document), certification):
         if document:
             _store(document)
+
+
+def collect_abandoned() -> int:
+    """Remove blobs that no stored bundle names and that are older than `ABANDONED_AFTER`; returns their number.
+
+    They come from imports that failed or were killed. One that goes on is never that old, and begins with this.
+    Raises BundleStorageFails, and DocumentError when the manifest of a row cannot be read.
+    """
+    before = timezone.now() - ABANDONED_AFTER
+    named, removed = _named(), 0
+    with (
+        _asking(),
+        suppress(FileNotFoundError, NotImplementedError),
+    ):  # nothing stored yet; a storage that lists nothing
+        for digits in default_storage.listdir(PREFIX)[0]:
+            for digest in default_storage.listdir(f"{PREFIX}/{digits}")[1]:
+                name = f"{PREFIX}/{digits}/{digest}"
+                if digest in named or default_storage.get_modified_time(name) >= before:
+                    continue
+                if digest not in _named():  # asked anew: a row may come at any moment
+                    default_storage.delete(name)
+                    removed += 1
+    return removed
+
+
+def _named() -> set[str]:
+    """The hashes of all blobs that stored bundles are made of."""
+    found: set[str] = set()
+    for row in TaskBundle.objects.filter(packaged=""):
+        found |= {file.sha256 for file in _listed(load_manifest(row.manifest.encode()))}
+        found |= {sha256(text.encode()) for text in (row.manifest, row.certification) if text}
+    return found
 
 
 def check_stored(bundle: TaskBundle) -> list[Problem]:

@@ -1,10 +1,11 @@
 """Importing a bundle's folder, and installing the bundle that is packaged with benchsite."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from benchsite.lib.canonical import JsonObject, canonical_bytes, load_object
-from benchsite.lib.problems import raise_if, refuse
+from benchsite.lib.problems import DocumentError, raise_if, refuse
 from runs.documents.bundle.certification import RECORD_NAME, check_record
 from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 from runs.documents.bundle.packaged import PACKAGED, read_bundle
@@ -31,6 +32,8 @@ def import_bundle(folder: Path, *, user: AnyUser | None) -> TaskBundle:
         kept = canonical_bytes(record) if record is not None else b""
         if stored is not None and stored.certification:
             kept = stored.certification.encode()
+        with suppress(DocumentError):  # of another row; then nothing is known to be abandoned
+            bundle_files.collect_abandoned()  # before anything is found there that this import would take for stored
         bundle_files.store_files(folder, bundle, kept)
     row = reviewing.store_bundle(bundle, packaged=packaged, files_stored=not packaged, user=user)
     if row.status == BundleStatus.DRAFT and record is not None:

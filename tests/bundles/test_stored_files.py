@@ -24,7 +24,7 @@ from runs.engine.host.folder import RunFolder
 from runs.engine.preflight.run_preflight import PreflightFailed, copy_tasks
 from runs.models import AuditEntry, TaskBundle
 from runs.models.triggers import install
-from runs.services import bundle_files, bundle_import
+from runs.services import bundle_files, bundle_import, reviewing
 from runs.services.bundle_files import CACHE, MAX_CACHED, blob_name, bundle_folder, check_stored
 from runs.services.preview_checks import checks_of
 from tests.commands.calling import command
@@ -392,3 +392,42 @@ _OLD_GUARD = {
         "EXECUTE FUNCTION benchsite_refuse()"
     ),
 }
+
+
+def old(place: Path) -> None:
+    for path in place.rglob("*"):
+        os.utime(path, (1, 1))
+
+
+def test_what_a_failed_import_left_goes_with_a_later_one_and_nothing_else(folder: Path, stored: Path) -> None:
+    row = bundle_import.import_bundle(folder, user=None)
+    kept = {path.name for path in stored.rglob("*") if path.is_file()}
+    abandoned = stored / blob_name(sha256(b"left by an import that was killed"))
+    abandoned.parent.mkdir(parents=True, exist_ok=True)
+    abandoned.write_bytes(b"left by an import that was killed")
+    assert bundle_files.collect_abandoned() == 0 and abandoned.exists()  # it may still go on
+    old(stored)
+    bundle_import.import_bundle(folder, user=None)
+    assert not abandoned.exists()
+    assert {path.name for path in stored.rglob("*") if path.is_file()} == kept and check_stored(row) == []
+
+
+def test_an_import_that_is_refused_leaves_nothing_for_long(
+    folder: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise reviewing.BundleRefused("taken", code="bundle.revision_taken")
+
+    with monkeypatch.context() as patched, pytest.raises(reviewing.BundleRefused):
+        patched.setattr(reviewing, "store_bundle", refused)
+        bundle_import.import_bundle(folder, user=None)
+    assert any(path.is_file() for path in stored.rglob("*"))
+    old(stored)
+    assert bundle_files.collect_abandoned() > 0
+    assert not any(path.is_file() for path in stored.rglob("*"))
+    row = bundle_import.import_bundle(folder, user=None)
+    assert check_stored(row) == []
+
+
+def test_nothing_is_collected_where_nothing_is_stored(stored: Path) -> None:
+    assert bundle_files.collect_abandoned() == 0

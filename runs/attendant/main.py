@@ -1,6 +1,6 @@
 """The attendant's process: records itself, launches its sandbox ahead of its turn, waits for the go, serves, ends.
 
-Run as `python -I -B runs/attendant --run-directory D --trial N --harness H --seconds S --uids F L`. It owns nothing and
+Run as `python -I runs/attendant --run-directory D --trial N --harness H --seconds S --uids F L`. It owns nothing and
 creates nothing until one line `{"token": …}` comes on standard input and the fence is still open. `Exit` has its codes.
 """
 

@@ -49,14 +49,12 @@ def _take(uids: range) -> OwnUid:
     _require_folder()
     named = f"{uids[0]}-{uids[-1]} (BENCHSITE_SANDBOX_UIDS)"
     mapped, subordinate = list(_mapped()), list(_subordinate())
-    free = [
-        uid
-        for uid in uids
-        if any(uid in each for each in mapped) and not any(uid in each for each in subordinate) and not _has_a_name(uid)
-    ]
-    if not free:
-        raise NoUid(f"No user id of {named} is free: each has a name, is in a subordinate range, or is not mapped.")
-    for uid in free:
+    some_free = False
+    for uid in uids:
+        here = any(uid in each for each in mapped) and not any(uid in each for each in subordinate)
+        if not here or _has_a_name(uid):
+            continue
+        some_free = True
         lock = os.open(LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +62,9 @@ def _take(uids: range) -> OwnUid:
             if uid not in _running():
                 return OwnUid(uid, lock)
         os.close(lock)
-    raise NoUid(f"Every free user id of {named} is taken by a sandbox or a process. Name more of them.")
+    if some_free:
+        raise NoUid(f"Every free user id of {named} is taken by a sandbox or a process. Name more of them.")
+    raise NoUid(f"No user id of {named} is free: each has a name, is in a subordinate range, or is not mapped.")
 
 
 def _require_folder() -> None:

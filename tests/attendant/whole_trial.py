@@ -131,7 +131,7 @@ def run_trial(
 
 
 def launch(bench: Bench, meanwhile: Callable[[subprocess.Popen[bytes], Path], None] | None, wait_s: float) -> Ended:
-    argv = [sys.executable, "-I", "-B", ATTENDANT, "--harness", bench.parts.python.parent.parent]
+    argv = [sys.executable, "-I", ATTENDANT, "--harness", bench.parts.python.parent.parent]
     argv += ["--run-directory", bench.directory, "--trial", "1", "--seconds", "300"]
     argv += ["--uids", UIDS[0], UIDS[-1]]
     log = bench.trial / "harbor.log"

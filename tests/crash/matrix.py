@@ -23,11 +23,11 @@ NOT_CLEAN = 6  # exit code of a command that left something
 class Victim(StrEnum):
     """What is killed with SIGKILL."""
 
-    HARNESS = "harness"
+    SANDBOX = "sandbox"
     ATTENDANT = "attendant"
     HORSE = "work-horse"
     WORKER = "worker"
-    ALL = "all three"
+    ALL = "all of them"
     DAEMON = "daemon"
 
 
@@ -42,8 +42,10 @@ class Cell:
 
     @property
     def exists(self) -> bool:
-        """After the harness has ended there is none to kill."""
-        return self.victim not in (Victim.HARNESS, Victim.ATTENDANT) or self.point.harness
+        """Before it was launched and after it ended there is none to kill."""
+        if self.victim is Victim.SANDBOX:
+            return self.point.sandbox
+        return self.victim is not Victim.ATTENDANT or self.point.attendant
 
     @property
     def clean(self) -> bool:
@@ -87,16 +89,18 @@ def carry_out(rig: Rig, cell: Cell) -> Cell:
 
 def _victims(rig: Rig, cell: Cell, run: str) -> tuple[int, int | None, int | None]:
     """The work-horse, and the groups of sandbox and attendant: looked for before their decoys are there."""
-    harness, attendant = rig.sandbox(run), rig.attendant(run)
-    assert (harness is not None) == cell.point.harness, f"the sandbox at this point: {harness}"
-    assert (attendant is not None) == cell.point.harness, f"the attendant at this point: {attendant}"
-    return rig.horse(run), harness, attendant
+    sandbox, attendant = rig.sandbox(run), rig.attendant(run)
+    assert (attendant is not None) == cell.point.attendant, f"the attendant at this point: {attendant}"
+    # While the journal is held the attendant waits with its record, and so with its launch.
+    known = (True, False) if cell.point.attendant and not cell.point.sandbox else (cell.point.sandbox,)
+    assert (sandbox is not None) in known, f"the sandbox at this point: {sandbox}"
+    return rig.horse(run), sandbox, attendant
 
 
-def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None, attendant: int | None) -> None:
+def _kill(rig: Rig, cell: Cell, horse: int, sandbox: int | None, attendant: int | None) -> None:
     match cell.victim:
-        case Victim.HARNESS if harness is not None:
-            os.killpg(harness, signal.SIGKILL)
+        case Victim.SANDBOX if sandbox is not None:
+            os.killpg(sandbox, signal.SIGKILL)
         case Victim.ATTENDANT if attendant is not None:
             os.killpg(attendant, signal.SIGKILL)
         case Victim.HORSE:
@@ -107,7 +111,7 @@ def _kill(rig: Rig, cell: Cell, horse: int, harness: int | None, attendant: int 
             # The worker first: it would conclude the run at once.
             rig.worker.kill()
             os.kill(horse, signal.SIGKILL)
-            for group in (attendant, harness):
+            for group in (attendant, sandbox):
                 if group is not None:
                     with suppress(ProcessLookupError):  # the one may have gone with the other
                         os.killpg(group, signal.SIGKILL)
@@ -186,7 +190,7 @@ def allowed(cell: Cell) -> set[tuple[str, str, str]]:
             return {("finished", "passed", "clean")}
         case Victim.HORSE | Victim.ALL:
             return {("interrupted", "error", "clean")}
-        case Victim.HARNESS:
+        case Victim.SANDBOX:
             return {("finished", "error", "clean")}
         case Victim.DAEMON if cell.point.name == LAST:
             # All was removed and verified before the daemon died.

@@ -10,10 +10,11 @@ from tests.crash.rig import Rig
 
 @dataclass
 class Point(ABC):
-    """One instant. `harness` says whether the harness process lives there, `done` whether the trial is graded."""
+    """One instant. `attendant` and `sandbox` say whether they live there, `done` whether the trial is graded."""
 
     name: str
-    harness: bool = True
+    attendant: bool = True
+    sandbox: bool = True
     done: bool = False
 
     @abstractmethod
@@ -86,8 +87,8 @@ class InWorker(Point):
 
 
 POINTS: tuple[Point, ...] = (
-    AtCall("network: created, id not persisted", when="after", what="create", role="network"),
-    AtCall("gateway: created, id not persisted", when="after", what="create", role="gateway"),
+    AtCall("network: created, id not persisted", when="after", what="create", role="network", sandbox=False),
+    AtCall("gateway: created, id not persisted", when="after", what="create", role="gateway", sandbox=False),
     AtCall("after intent", what="create"),
     AtCall("created, id not persisted", when="after", what="create"),
     AtCall("after persist", what="start", word=None),
@@ -96,8 +97,8 @@ POINTS: tuple[Point, ...] = (
     AtEndpoint("mid-agent"),
     AtCall("mid-artifacts", when="after", what="start", word="app/output"),
     AtCall("mid-verifier", when="after", what="start", role="verifier", word="test.sh"),
-    InWorker("before ingest", harness=False, done=True, place=BEFORE_INGEST),
-    InWorker("mid-ingest", harness=False, done=True, place=MID_INGEST),
-    AtCall("mid-cleanup", harness=False, done=True, method="DELETE", role="gateway"),
-    InWorker("before the final state", harness=False, done=True, place=BEFORE_FINAL_STATE),
+    InWorker("before ingest", attendant=False, sandbox=False, done=True, place=BEFORE_INGEST),
+    InWorker("mid-ingest", attendant=False, sandbox=False, done=True, place=MID_INGEST),
+    AtCall("mid-cleanup", attendant=False, sandbox=False, done=True, method="DELETE", role="gateway"),
+    InWorker("before the final state", attendant=False, sandbox=False, done=True, place=BEFORE_FINAL_STATE),
 )

@@ -7,8 +7,10 @@ from tests.crash.places import POINTS
 from tests.crash.rig import Rig
 
 PART = (
-    (Victim.HARNESS, "created, id not persisted"),
-    (Victim.HARNESS, "mid-artifacts"),
+    (Victim.SANDBOX, "created, id not persisted"),
+    (Victim.SANDBOX, "mid-artifacts"),
+    (Victim.ATTENDANT, "after intent"),
+    (Victim.ATTENDANT, "mid-verifier"),
     (Victim.HORSE, "after intent"),
     (Victim.WORKER, "mid-verifier"),
     (Victim.ALL, "mid-agent"),
@@ -42,5 +44,5 @@ def test_the_matrix_has_every_victim_at_every_instant_that_is_promised() -> None
 
 def test_a_run_whose_executing_process_was_killed_is_allowed_to_pass_nowhere() -> None:
     for cell in cells():
-        if cell.victim in (Victim.HARNESS, Victim.HORSE, Victim.ALL):
+        if cell.victim in (Victim.SANDBOX, Victim.HORSE, Victim.ALL):
             assert all(verdict == "error" for _, verdict, _ in allowed(cell))

@@ -79,7 +79,7 @@ class TrialProcess:
 
     def start_early(self) -> None:
         """Launch the process; it records its identity in the journal, loads Harbor, and waits for ``go``."""
-        command = [sys.executable, "-I", "-B", str(ATTENDANT), "--harness", str(self.harness)]
+        command = [sys.executable, "-I", str(ATTENDANT), "--harness", str(self.harness)]
         command += ["--run-directory", str(self.folder.path), "--trial", str(self.ordinal)]
         command += ["--seconds", str(self.seconds), "--uids", str(self.uids[0]), str(self.uids[-1])]
         log = os.open(self.folder.trial(self.ordinal) / "harbor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

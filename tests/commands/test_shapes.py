@@ -247,7 +247,7 @@ def test_of_a_smoke(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_row()
 
     @contextmanager
-    def nothing() -> Iterator[None]:
+    def nothing(*_: object) -> Iterator[None]:
         yield
 
     outcome = ScenarioResult("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.04)

@@ -13,7 +13,7 @@ from runs.documents.endpoint_urls import host_of
 from runs.documents.endpoints import credential_problems
 from runs.documents.profile.loading import LoadedProfile, require_runnable
 from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
-from runs.documents.run_spec import SCHEMA, Spec, parse_spec
+from runs.documents.run_spec import EVIDENCE_VERSION, SCHEMA, Spec, parse_spec
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 
 _OF_RECORD = {"name", "base_url", "model", "served_model", "route", "credential", "scripted"}
@@ -95,6 +95,7 @@ def resolve_spec(
         "limits": _limits(suite, bundle, narrowing, len(selected)),
         "scoring": suite.scoring.model_dump(mode="json"),
         "requirements": suite.requirements.model_dump(mode="json"),
+        "evidence_version": EVIDENCE_VERSION,
     }
     raise_if(credential_problems(document))
     return parse_spec(document)

@@ -81,7 +81,9 @@ def test_every_hash_control_and_limit_stands_in_the_spec():
         "limits",
         "scoring",
         "requirements",
+        "evidence_version",
     }
+    assert document["evidence_version"] == 2
     assert document["controls"] == {
         "max_steps": 32,
         "max_completion_tokens": 4096,

@@ -265,6 +265,23 @@ def test_who_hangs_up_frees_the_trial_at_once() -> None:
     assert [line.code for line in report.trial(1).forwarded] == ["client_gone", None]
 
 
+def test_who_closes_the_sending_half_has_hung_up_and_spoils_only_that_request() -> None:
+    with (
+        raw_endpoint(lambda _: None) as endpoint,
+        running(configuration(f"http://127.0.0.1:{endpoint.port}/v1")) as gateway,
+    ):
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE_S) as link:
+            link.sendall(head(1, LENGTH) + BODY)
+            while not endpoint.heard:
+                time.sleep(0.01)
+            link.shutdown(socket.SHUT_WR)
+            assert link.recv(1024) == b""
+        endpoint.respond = lambda _: http_answer(completion())
+        assert gateway.ask()[0] == 200
+        report = gateway.stop()
+    assert [(line.kind, line.code) for line in report.trial(1).forwarded] == [("refused", "client_gone"), ("ok", None)]
+
+
 def test_a_flood_of_ten_thousand_requests_pushes_out_no_proof(gateway: GatewayProcess) -> None:
     assert gateway.ask()[0] == 200
     for _ in range(10_000):

@@ -1,17 +1,22 @@
 """What the gateway writes is what the worker verifies; what was changed in between is found."""
 
+import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.documents.ledger import MAX_BYTES, MAX_LINE_BYTES, LedgerReport, read_ledger
+from runs.images.gateway.model_gateway import ledger as gateways
+from runs.images.gateway.model_gateway.config import Run
 from runs.images.gateway.model_gateway.ledger import LINES_PER_KIND, Entry, Ledger
 
 SHA = "a" * 64
+RUN = Run(run_id="0" * 32, spec_sha256=SHA, nonce="b" * 32)
 
 
 def completed(trial: int, digest: str = SHA) -> Entry:
@@ -28,6 +33,7 @@ def refused(trial: int | None, code: str) -> Entry:
 def written(*entries: Entry, close: bool = True) -> list[bytes]:
     lines: list[bytes] = []
     ledger = Ledger(lines.append)
+    ledger.open(RUN)
     for entry in entries:
         ledger.record(entry, reached_endpoint=entry.request_sha256 is not None)
     if close:
@@ -46,14 +52,16 @@ def fault(lines: list[bytes]) -> str | None:
 
 def test_a_whole_ledger_is_intact_and_counted_per_trial() -> None:
     report = read(written(completed(1), refused(1, "busy"), completed(2), refused(None, "token"), completed(1)))
-    assert report.intact and report.lines == 6
+    assert report.intact and report.lines == 7
+    assert report.opening is not None
+    assert (report.opening.run_id, report.opening.spec_sha256, report.opening.nonce) == (RUN.run_id, SHA, RUN.nonce)
     assert [len(report.trial(n).completions) for n in (1, 2, 3)] == [2, 1, 0]
     assert report.trial(1).refused == {"busy": 1} and report.unattributed == {"token": 1}
 
 
 def test_a_flood_of_refusals_leaves_a_few_lines_and_the_whole_count() -> None:
     lines = written(*[refused(1, "steps_used_up")] * 10_000, completed(1))
-    assert len(lines) == LINES_PER_KIND + 1 + 1 + 1
+    assert len(lines) == 1 + LINES_PER_KIND + 1 + 1 + 1
     assert read(lines).trial(1).refused == {"steps_used_up": 10_000}
     assert len(read(lines).trial(1).completions) == 1
 
@@ -65,10 +73,30 @@ def test_every_request_that_reached_the_endpoint_has_its_line() -> None:
 def test_nothing_is_written_after_the_closing_line() -> None:
     lines: list[bytes] = []
     ledger = Ledger(lines.append)
+    ledger.open(RUN)
     ledger.close()
     ledger.record(completed(1), reached_endpoint=True)
     ledger.close()
-    assert len(lines) == 1 and fault(lines) is None
+    assert len(lines) == 2 and fault(lines) is None
+
+
+def canonical(record: dict[str, object]) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def sealed(closing: dict[str, object]) -> bytes:
+    closing.pop("sha256", None)
+    return canonical(closing | {"sha256": hashlib.sha256(canonical(closing)[:-1]).hexdigest()})
+
+
+def chained(records: list[dict[str, object]]) -> list[bytes]:
+    """The records with new numbers and a whole chain: what anybody can compute."""
+    lines: list[bytes] = []
+    previous = "0" * 64
+    for number, record in enumerate(records):
+        lines.append(canonical(record | {"seq": number, "prev": previous}))
+        previous = hashlib.sha256(lines[-1][:-1]).hexdigest()
+    return lines
 
 
 @pytest.fixture
@@ -85,8 +113,8 @@ def test_a_missing_first_line_is_a_gap(lines: list[bytes]) -> None:
 
 
 def test_a_changed_line_breaks_the_chain_at_the_next(lines: list[bytes]) -> None:
-    changed = lines[0].replace(b'"status":200', b'"status":201')
-    assert fault([changed, *lines[1:]]) == "ledger.broken_chain"
+    changed = lines[1].replace(b'"status":200', b'"status":201')
+    assert fault([lines[0], changed, *lines[2:]]) == "ledger.broken_chain"
 
 
 def test_a_cut_tail_is_not_closed(lines: list[bytes]) -> None:
@@ -102,7 +130,47 @@ def test_a_line_after_the_closing_line_is_found(lines: list[bytes]) -> None:
 
 
 def test_a_closing_line_with_another_count_is_found(lines: list[bytes]) -> None:
-    assert fault([*lines[:-1], lines[-1].replace(b'"count":3', b'"count":4')]) == "ledger.wrong_count"
+    assert fault([*lines[:-1], sealed(json.loads(lines[-1]) | {"count": 5})]) == "ledger.wrong_count"
+
+
+@pytest.mark.parametrize("change", [{"count": 5}, {"at": "2999-01-01T00:00:00.000000Z"}, {"sha256": SHA}])
+def test_a_changed_closing_line_does_not_have_its_hash(lines: list[bytes], change: dict[str, object]) -> None:
+    assert fault([*lines[:-1], canonical(json.loads(lines[-1]) | change)]) == "ledger.malformed_line"
+
+
+def test_a_closing_line_without_its_hash_ends_only_a_ledger_without_an_opening_line(lines: list[bytes]) -> None:
+    closing = json.loads(lines[-1])
+    closing.pop("sha256")
+    assert fault([*lines[:-1], canonical(closing)]) == "ledger.malformed_line"
+    older = chained([json.loads(line) for line in lines[1:-1]] + [closing | {"count": 3}])
+    assert fault(older) is None and read(older).opening is None
+    older[-1] = sealed(json.loads(older[-1]))
+    assert fault(older) == "ledger.malformed_line"
+
+
+def test_only_the_first_line_opens(lines: list[bytes]) -> None:
+    assert fault(chained([json.loads(lines[0]), json.loads(lines[0])])) == "ledger.malformed_line"
+
+
+def test_a_line_that_is_older_than_the_line_before_it_is_found(lines: list[bytes]) -> None:
+    records = [json.loads(line) for line in lines]
+    records[2]["at"] = "1999-01-01T00:00:00.000000Z"
+    assert fault(chained(records)) == "ledger.times_reversed"
+
+
+def test_the_gateways_times_never_go_back_when_the_hosts_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backwards(datetime):
+        hour_now = 12
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Backwards":
+            cls.hour_now -= 1
+            return cls(2026, 1, 1, cls.hour_now, tzinfo=tz)
+
+    monkeypatch.setattr(gateways, "datetime", Backwards)
+    found = written(completed(1), completed(2))
+    assert Backwards.hour_now == 8 and fault(found) is None
+    assert {json.loads(line)["at"] for line in found} == {"2026-01-01T11:00:00.000000Z"}
 
 
 @pytest.mark.parametrize("data", [None, b""])
@@ -115,13 +183,35 @@ def test_no_ledger_is_a_fault(data: bytes | None) -> None:
     "change",
     [
         {"kind": "other"}, {"status": "200"}, {"trial": True}, {"bytes_in": -1}, {"extra": 1}, {"seq": "0"},
-        {"duration_ms": None}, {"session_matches": 1},
+        {"duration_ms": None}, {"session_matches": 1}, {"trial": None}, {"status": None}, {"status": 500},
+        {"status": 199}, {"status": 300},
+        {"request_sha256": None}, {"response_sha256": None}, {"message_sha256": None}, {"message_sha256": "A" * 64},
+        {"message_sha256": SHA + "\n"}, {"prev": "0"}, {"at": ""}, {"at": "2026-01-01T00:00:00Z"},
+        {"at": "2026-13-01T00:00:00.000000Z"}, {"at": "2026-01-01T00:00:00.000000+00:00"},
+        {"at": "2026-01-01T00:00:00.000000Z\n"},
     ],
 )  # fmt: skip
 def test_a_line_that_the_gateway_does_not_write_is_malformed(change: dict[str, object]) -> None:
-    record = json.loads(written(completed(1))[0]) | change
-    line = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
-    assert fault([line]) == "ledger.malformed_line"
+    assert fault([written()[0], canonical(json.loads(written(completed(1))[1]) | change)]) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize("change", [{"status": 500}, {"message_sha256": None}, {"trial": None}])
+def test_an_answer_of_another_model_has_all_that_a_completion_has(change: dict[str, object]) -> None:
+    opening, wrong = (json.loads(line) for line in written(completed(1))[:2])
+    wrong["kind"] = "wrong_model"
+    assert fault(chained([opening, wrong])) == "ledger.not_closed"
+    assert fault(chained([opening, wrong | change])) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 1}, {"version": 3}, {"version": True}, {"run_id": ""}, {"run_id": None}, {"spec_sha256": "A" * 64},
+        {"nonce": "b" * 31}, {"nonce": None}, {"nonce": "B" * 32}, {"run_id": "a b"}, {"run_id": "a" * 65}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_an_opening_line_that_the_gateway_does_not_write_is_malformed(change: dict[str, object]) -> None:
+    assert fault([canonical(json.loads(written()[0]) | change)]) == "ledger.malformed_line"
 
 
 def test_a_line_in_another_form_is_malformed(lines: list[bytes]) -> None:
@@ -133,8 +223,8 @@ def test_a_line_in_another_form_is_malformed(lines: list[bytes]) -> None:
     "change",
     [
         lambda line: line.replace(b'"kind"', b'"kind":"ok","kind"'),
-        lambda line: line.replace(b'"seq":0', b'"seq":0.0'),
-        lambda line: line.replace(b'"seq":0', b'"seq":-0'),
+        lambda line: line.replace(b'"seq":1', b'"seq":1.0'),
+        lambda line: line.replace(b'"bytes_in":0', b'"bytes_in":-0'),
         lambda line: line.replace(b'"status":200', b'"status":1' + b"0" * 30),
         lambda line: line.replace(b'"status":200', b'"status":2e2'),
         lambda line: line.replace(b'"code":null', b'"code":"\\ud800"').replace(b"null", b"NaN", 1),
@@ -144,9 +234,9 @@ def test_a_line_in_another_form_is_malformed(lines: list[bytes]) -> None:
     ],
 )
 def test_a_line_that_another_reader_could_read_otherwise_is_malformed(change: Callable[[bytes], bytes]) -> None:
-    line = written(completed(1))[0]
+    opening, line = written(completed(1))[:2]
     assert change(line) != line
-    assert fault([change(line.removesuffix(b"\n")) + b"\n"]) == "ledger.malformed_line"
+    assert fault([opening, change(line.removesuffix(b"\n")) + b"\n"]) == "ledger.malformed_line"
 
 
 @pytest.mark.parametrize("unit", [b"\n", b"[],", b"{},", b'"",', b"0,"])
@@ -166,8 +256,7 @@ def test_a_ledger_of_nothing_but_structure_is_never_built(unit: bytes) -> None:
 def test_no_single_byte_can_be_changed_unseen(place: int, value: int) -> None:
     data = bytearray(b"".join(written(completed(1), refused(1, "busy"))))
     place %= len(data)
-    # The closing line ends the chain, so its own time is the one thing that nothing after it vouches for.
-    if data[place] == value or place >= data.rfind(b'{"at"'):
+    if data[place] == value:
         return
     data[place] = value
     assert not read_ledger(bytes(data)).intact

@@ -25,7 +25,7 @@ def test_the_program_says_where_it_listens_and_ends_on_term_with_a_closed_ledger
         assert gateway.event == {"event": "ready", "host": "127.0.0.1", "port": gateway.port}
         report = gateway.stop()
     assert gateway.process.returncode == 0
-    assert report.intact and report.lines == 1
+    assert report.intact and report.lines == 2 and report.opening is not None
 
 
 def test_a_killed_gateway_leaves_a_ledger_that_is_not_closed() -> None:
@@ -61,7 +61,12 @@ def test_a_gateway_that_cannot_serve_says_why_and_ends(line: bytes, code: str) -
     "changes",
     [
         {"extra": 1},
-        {"schema": "benchsite.gateway-config/v2"},
+        {"schema": "benchsite.gateway-config/v1"},
+        {"run": None},
+        {"run": {"id": "0" * 32, "nonce": "2" * 32}},
+        {"run": {"id": "two words", "spec_sha256": None, "nonce": "2" * 32}},
+        {"run": {"id": "0" * 32, "spec_sha256": "A" * 64, "nonce": "2" * 32}},
+        {"run": {"id": "0" * 32, "spec_sha256": None, "nonce": "2" * 31}},
         {"run_key": "ab"},
         {"run_key": "AB" * 32},
         {"credential": "two words"},

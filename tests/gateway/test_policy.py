@@ -26,6 +26,10 @@ def refusal(body: bytes) -> str:
     return caught.value.code
 
 
+def tool_refusal(schema: dict[str, object]) -> str:
+    return refusal(encoded(tools=[{"type": "function", "function": {"name": "a", "parameters": schema}}]))
+
+
 def test_the_agents_own_request_goes_out_with_the_same_meaning() -> None:
     assert screened(encoded()) == request()
 
@@ -114,9 +118,62 @@ def test_text_parts_are_allowed() -> None:
     assert screened(encoded(messages=[message]))["messages"] == [message]
 
 
-def test_a_schema_that_points_elsewhere_is_refused() -> None:
-    function = {"name": "a", "parameters": {"properties": {"x": [{"$ref": "http://192.0.2.1/s"}]}}}
-    assert refusal(encoded(tools=[{"type": "function", "function": function}])) == "body.tool_reference"
+@pytest.mark.parametrize("word", ["$ref", "$dynamicRef", "$recursiveRef"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://192.0.2.1/s",
+        "//192.0.2.1/s",
+        "s.json",
+        "s.json#",
+        "",
+        " #",
+        "urn:x",
+        "file:///etc/passwd",
+        None,
+        1,
+        {},
+        ["#"],
+    ],
+)
+def test_a_schema_that_points_elsewhere_is_refused(word: str, value: object) -> None:
+    assert tool_refusal({"properties": {"x": [{word: value}]}}) == "body.tool_reference"
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"$schema": "https://json-schema.org/draft/2020-12/schema"}, {"$schema": "http://192.0.2.1/s"}, {"$schema": ""},
+        {"$id": "http://192.0.2.1/s"}, {"$id": "s"}, {"$id": None}, {"$vocabulary": {"http://192.0.2.1/v": True}},
+        {"$anchor": "http://192.0.2.1/s"}, {"$anchor": ""}, {"$anchor": "a#b"}, {"$anchor": 1}, {"$anchor": "a\n"},
+        {"$dynamicAnchor": "//192.0.2.1"}, {"$recursiveAnchor": "http://192.0.2.1/s"}, {"$defs": "http://192.0.2.1/s"},
+        {"$comment": {"$ref": "#"}}, {"$data": "1/a"}, {"$other": 1}, {"$": ""}, {"$REF": "#"},
+        {"id": "http://192.0.2.1/s"}, {"id": "s.json"}, {"id": "#a"}, {"id": "/s"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["top", "property", "list", "definition"])
+def test_a_schema_with_an_address_of_its_own_is_refused(member: dict[str, object], place: str) -> None:
+    schemas = {
+        "top": member,
+        "property": {"properties": {"x": member}},
+        "list": {"anyOf": [{"type": "string"}, member]},
+        "definition": {"$defs": {"x": {"items": member}}},
+    }
+    assert tool_refusal(schemas[place]) == "body.tool_reference"
+
+
+def test_a_schema_that_refers_within_itself_is_sent_as_it_is() -> None:
+    schema = {
+        "$comment": "see http://192.0.2.1/s, which nobody fetches",
+        "$defs": {"a": {"$anchor": "a", "$dynamicAnchor": "b", "type": "string", "description": "https://example.com"}},
+        "$recursiveAnchor": True,
+        "properties": {
+            "x": {"$ref": "#/$defs/a"}, "y": {"$dynamicRef": "#b"}, "z": {"$recursiveRef": "#"},
+            "id": {"type": "string", "default": {"id": "call_1"}},
+        },
+    }  # fmt: skip
+    tool = {"type": "function", "function": {"name": "a", "parameters": schema}}
+    assert screened(encoded(tools=[tool]))["tools"] == [tool]
 
 
 @pytest.mark.parametrize("missing", ["model", "messages", "max_tokens"])

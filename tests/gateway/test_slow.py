@@ -53,6 +53,7 @@ def ledger_of(talk: Talk) -> LedgerReport:
     async def run() -> None:
         config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1")).encode())
         ledger, asked, ended = Ledger(lines.append), asyncio.Event(), asyncio.Event()
+        ledger.open(config.run)
         server = Server(config, SilentUpstream(asked), ledger)  # type: ignore[arg-type]
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,7 +100,7 @@ def test_a_connection_without_a_word_leaves_no_line() -> None:
         link.writer.close()
         await link.ended.wait()
 
-    assert ledger_of(talk).lines == 1
+    assert ledger_of(talk).lines == 2
 
 
 def test_a_request_that_is_under_way_at_the_end_has_its_line() -> None:

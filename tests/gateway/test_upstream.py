@@ -144,6 +144,40 @@ def test_an_answer_that_holds_the_credential_never_reaches_the_agent(
     assert outcome(gateway)[:2] == ("upstream_error", "credential_echoed")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps(completion(id=CREDENTIAL)).replace("SENTINEL", "SENTINE\\u004C").encode(),
+        b'data: {"a":"' + CREDENTIAL.replace("-", "\\u002d").encode() + b'"}\n\ndata: [DONE]\n\n',
+        json.dumps({"error": CREDENTIAL}).encode("utf-16-le"),
+    ],
+)
+@pytest.mark.parametrize("status", ["200 OK", "302 Elsewhere", "401 No", "500 Broken"])
+def test_a_credential_that_is_spelt_otherwise_is_withheld_as_well(
+    gateway: GatewayProcess, endpoint: RawEndpoint, status: str, body: bytes
+) -> None:
+    endpoint.respond = lambda _: http_answer(body, status=status)
+    assert error_code(gateway.ask()) == (502, "credential_echoed")
+    assert outcome(gateway)[:2] == ("upstream_error", "credential_echoed")
+
+
+def test_a_credential_that_comes_in_pieces_of_a_transfer_is_withheld(
+    gateway: GatewayProcess, endpoint: RawEndpoint
+) -> None:
+    pieces = [b'{"a":"', *(bytes([byte]) for byte in CREDENTIAL.encode()), b'"}', b""]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    endpoint.respond = lambda _: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+    assert error_code(gateway.ask()) == (502, "credential_echoed")
+
+
+def test_a_credential_in_the_headers_or_the_reason_goes_nowhere(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+    headers = f"X-Key: {CREDENTIAL}\r\nSet-Cookie: key={CREDENTIAL}\r\n"
+    endpoint.respond = lambda _: http_answer(completion(), status=f"200 {CREDENTIAL}", headers=headers)
+    body = encoded()
+    answer = gateway.raw(head(1, f"Content-Length: {len(body)}\r\n") + body)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n") and CREDENTIAL.encode() not in answer
+
+
 def test_headers_of_the_endpoint_are_not_passed_on(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
     endpoint.respond = lambda _: http_answer(completion(), headers="Set-Cookie: a=b\r\nX-Request-Id: 1\r\n")
     body = encoded()

@@ -33,14 +33,14 @@ from runs.containers import (
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.documents.run_spec import RunSpec
 from runs.engine.network.gateway_log import LogFollower, container_log
-from runs.ownership import Journal, Role
+from runs.ownership import Intent, Journal, Role
 from runs.ownership.storage import replace_whole
 
 ALIAS = "model-gateway"
 PORT = 8080
 COMMAND = ("/usr/bin/python3", "-I", "/opt/gateway")
 USER = "65534:65534"
-CONFIG_SCHEMA = "benchsite.gateway-config/v1"
+CONFIG_SCHEMA = "benchsite.gateway-config/v2"
 READY_SECONDS = 60.0
 CLOSE_SECONDS = 15
 # Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
@@ -90,7 +90,8 @@ class GatewayPlan:
     """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial.
 
     `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
-    `sampling` holds the controls that are fixed, by the names that a request gives them.
+    `sampling` holds the controls that are fixed, by the names that a request gives them. `spec_sha256` is what the
+    ledger names beside the run, None when there is no run.
     """
 
     image_id: str
@@ -107,10 +108,11 @@ class GatewayPlan:
     max_completion_tokens: int
     request_timeout_s: float
     sampling: Mapping[str, int | float] = field(default_factory=dict)
+    spec_sha256: str | None = None
 
     @classmethod
-    def from_spec(cls, spec: RunSpec) -> "GatewayPlan":
-        """The gateway's part of a `benchsite.run-spec/v1`."""
+    def from_spec(cls, spec: RunSpec, spec_sha256: str) -> "GatewayPlan":
+        """The gateway's part of a `benchsite.run-spec/v1` with its hash."""
         limits, endpoint, controls = spec.limits.gateway, spec.endpoint, spec.controls
         return cls(
             image_id=spec.images.gateway,
@@ -127,6 +129,7 @@ class GatewayPlan:
             max_completion_tokens=controls.max_completion_tokens,
             request_timeout_s=controls.request_timeout_s,
             sampling=controls.sampling.fixed,
+            spec_sha256=spec_sha256,
         )
 
 
@@ -209,7 +212,7 @@ def start_gateway(
     start_owned(api, journal, owned)
     address = address_in(api, owned.id, networks.internal.id)
     run_key = new_run_key()
-    config = _config(plan, credential, run_key, address, _connect_host(api, plan, networks))
+    config = _config(plan, owned.intent, credential, run_key, address, _connect_host(api, plan, networks))
     follower = LogFollower(owned.id, ledger)
     follower.start()
     try:
@@ -302,10 +305,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _config(
-    plan: GatewayPlan, credential: str | None, run_key: bytes, address: str, connect_host: str | None
+    plan: GatewayPlan, intent: Intent, credential: str | None, run_key: bytes, address: str, connect_host: str | None
 ) -> dict[str, Any]:
+    """`intent` is the gateway's own in the journal: its nonce was there before the gateway was."""
     return {
         "schema": CONFIG_SCHEMA,
+        "run": {"id": intent.run_id, "spec_sha256": plan.spec_sha256, "nonce": intent.nonce},
         "run_key": run_key.hex(),
         "credential": credential,
         "listen": {"host": address, "port": PORT},

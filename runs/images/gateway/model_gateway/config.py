@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from . import strict_json
 
-CONFIG_SCHEMA = "benchsite.gateway-config/v1"
+CONFIG_SCHEMA = "benchsite.gateway-config/v2"
 MAX_CONFIG_BYTES = 64 * 1024
 
 _KEY = re.compile(r"[0-9a-f]{64}")
+_NONCE = re.compile(r"[0-9a-f]{32}")
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]+")
 
 
@@ -49,9 +50,20 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Run:
+    """Whose gateway this is: the run (or what else owns it, then without a spec), and the nonce that only this gateway
+    has in its owner's journal. Nothing of it is a secret."""
+
+    run_id: str
+    spec_sha256: str | None
+    nonce: str
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the gateway was told; its `repr` shows neither the credential nor the run key."""
 
+    run: Run
     listen_host: str
     listen_port: int
     endpoint: Endpoint
@@ -70,17 +82,18 @@ def parse_config(line: bytes) -> Config:
     except strict_json.JsonProblem as problem:
         sentence = "is too long" if problem.code == "size" else "is not JSON"
         raise ConfigError(f"the configuration {sentence}") from None
-    keys = {"schema", "run_key", "credential", "listen", "endpoint", "limits"}
+    keys = {"schema", "run", "run_key", "credential", "listen", "endpoint", "limits"}
     document = _object(data, "configuration", keys)
     if document["schema"] != CONFIG_SCHEMA:
         raise ConfigError("unknown configuration schema")
     listen = _object(document["listen"], "listen", {"host", "port"})
     return Config(
+        run=_run(document["run"]),
         listen_host=_address(listen["host"]),
         listen_port=_integer(listen["port"], "listen.port", 65_535, least=0),
         endpoint=_endpoint(document["endpoint"]),
         limits=_limits(document["limits"]),
-        run_key=_run_key(document["run_key"]),
+        run_key=bytes.fromhex(_hex(_KEY, document["run_key"], "run_key")),
         credential=_credential(document["credential"]),
     )
 
@@ -143,10 +156,20 @@ def _sampling(value: Any) -> dict[str, int | float]:
     return value
 
 
-def _run_key(value: Any) -> bytes:
-    if not isinstance(value, str) or not _KEY.fullmatch(value):
-        raise ConfigError("run_key must be 64 hexadecimal digits")
-    return bytes.fromhex(value)
+def _run(value: Any) -> Run:
+    data = _object(value, "run", {"id", "spec_sha256", "nonce"})
+    spec = data["spec_sha256"]
+    return Run(
+        run_id=_text(data["id"], "run.id"),
+        spec_sha256=None if spec is None else _hex(_KEY, spec, "run.spec_sha256"),
+        nonce=_hex(_NONCE, data["nonce"], "run.nonce"),
+    )
+
+
+def _hex(pattern: re.Pattern[str], value: Any, name: str) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ConfigError(f"{name} does not have its form of hexadecimal digits")
+    return value
 
 
 def _credential(value: Any) -> str | None:

@@ -1,5 +1,7 @@
-"""What was asked, and what came of it? Hash-chained JSON lines, bounded in number, ended by a closing line.
+"""What was asked, and what came of it? Hash-chained JSON lines, bounded in number, from an opening to a closing line.
 
+The first line says whose ledger it is, so that no other run's can stand in its place. No line's time lies before that
+of the line before, whatever the host's clock does. The closing line, which no other follows, holds its own hash.
 Requests that reached the endpoint are bounded by the trials' steps and each has its line. Everything else is
 written up to `LINES_PER_KIND` times per trial and code and then only counted: a flood costs no proof.
 """
@@ -12,6 +14,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from .config import Run
+
+VERSION = 2
 LINES_PER_KIND = 8
 _NO_LINE = "0" * 64
 
@@ -36,15 +41,21 @@ class Entry:
 
 
 class Ledger:
-    """Writes lines through `write`, one call per line; `close` is idempotent and nothing follows it."""
+    """Writes lines through `write`, one call per line; `open` comes first, `close` is idempotent and nothing follows
+    it."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
         self._count = 0
         self._previous = _NO_LINE
+        self._at = ""
         self._beyond: Counter[tuple[int, str]] = Counter()
         self._written: Counter[tuple[int, str]] = Counter()
         self._closed = False
+
+    def open(self, run: Run) -> None:
+        """The first line: whose ledger this is."""
+        self._append({"kind": "opened", "version": VERSION, **asdict(run)})
 
     def record(self, entry: Entry, *, reached_endpoint: bool) -> None:
         """Write the entry's line, or only count it when its kind had its lines already."""
@@ -64,13 +75,24 @@ class Ledger:
             return
         for (trial, code), count in sorted(self._beyond.items()):
             self._append({"kind": "summary", "trial": trial or None, "code": code, "count": count})
-        self._append({"kind": "closed", "count": self._count})
+        closing = self._record({"kind": "closed", "count": self._count})
+        self._write_line({**closing, "sha256": hashlib.sha256(_canonical(closing)).hexdigest()})
         self._closed = True
 
     def _append(self, fields: dict[str, Any]) -> None:
-        at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        record = {"seq": self._count, "prev": self._previous, "at": at, **fields}
-        line = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        self._write_line(self._record(fields))
+
+    def _record(self, fields: dict[str, Any]) -> dict[str, Any]:
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self._at = max(self._at, now)  # as text, which sorts as the times do
+        return {"seq": self._count, "prev": self._previous, "at": self._at, **fields}
+
+    def _write_line(self, record: dict[str, Any]) -> None:
+        line = _canonical(record)
         self._previous = hashlib.sha256(line).hexdigest()
         self._count += 1
         self._write(line + b"\n")
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

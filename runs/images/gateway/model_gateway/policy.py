@@ -28,6 +28,8 @@ _CODES = {
     "surrogate": "body.utf8",
 }
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ADDRESS = re.compile(r"[:/#.]")
+_ANCHOR = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _CALL_ID = re.compile(r"[\x21-\x7e]{1,256}")
 
 
@@ -171,19 +173,41 @@ def _tool(value: Any) -> dict[str, Any]:
 
 
 def _schema(value: Any) -> Any:
-    """A JSON schema as it is, but without a reference that an endpoint might fetch."""
+    """A JSON schema as it is, but without anything that an endpoint might fetch, or resolve against another place."""
     if not isinstance(value, dict):
         raise Refused("body.tool")
     pending: list[Any] = [value]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
-            if not str(node.get("$ref", "#")).startswith("#"):
+            if not all(_stays(key, below) for key, below in node.items()):
                 raise Refused("body.tool_reference")
             pending.extend(node.values())
         elif isinstance(node, list):
             pending.extend(node)
     return value
+
+
+def _stays(key: str, value: Any) -> bool:
+    """Whether a member of a schema leads nowhere else. Of the words with a dollar only those are known that can be held
+    to that: a dialect, an identity or a vocabulary is always an address, and `id` is one since draft 4."""
+    if key == "id":
+        return not isinstance(value, str) or not _ADDRESS.search(value)
+    if not key.startswith("$"):
+        return True
+    match key:
+        case "$ref" | "$dynamicRef" | "$recursiveRef":
+            return isinstance(value, str) and value.startswith("#")
+        case "$anchor" | "$dynamicAnchor":
+            return isinstance(value, str) and _ANCHOR.fullmatch(value) is not None
+        case "$recursiveAnchor":
+            return isinstance(value, bool)
+        case "$defs":
+            return isinstance(value, dict)
+        case "$comment":
+            return isinstance(value, str)
+        case _:
+            return False
 
 
 def _tool_choice(value: Any) -> Any:

@@ -78,8 +78,10 @@ async def _serve(config: Config) -> None:
     server = Server(config, await _upstream(config), ledger)
     try:
         listener = await asyncio.start_server(
-            server.connected, config.listen_host, config.listen_port, limit=64 * 1024, backlog=128
+            server.connected, config.listen_host, config.listen_port, limit=64 * 1024, backlog=128, start_serving=False
         )
+        ledger.open(config.run)
+        await listener.start_serving()
     except OSError as error:
         raise StartFailed("listen", f"errno {error.errno}") from None
     host, port = listener.sockets[0].getsockname()[:2]

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from . import completion, policy
+from . import completion, echo, policy
 from .admission import Desk, NotAdmitted, open_desks
 from .config import Config
 from .incoming import BadRequest, ClientGone, Head, Incoming
@@ -23,7 +23,6 @@ from .upstream import Answer, Upstream, UpstreamFailed
 MAX_CONNECTIONS = 64
 _SEND_SECONDS = 10.0
 _REASONS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 502: "Bad Gateway", 504: "Gateway Timeout"}
-_SHORTEST_SECRET = 8
 
 
 class Refusal(Exception):
@@ -70,7 +69,7 @@ class Server:
         self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens, config.limits.sampling)
         self._book = TokenBook(config.run_key, config.limits.trials)
         self._desks = open_desks(config.limits)
-        self._secrets = _written_forms(config.credential)
+        self._credential = config.credential
         self._upstream = upstream
         self._ledger = ledger
         self._open: set[asyncio.Task[None]] = set()
@@ -163,7 +162,7 @@ class Server:
     def _pass_on(self, answer: Answer, entry: Entry) -> Reply:
         entry.status = answer.status
         entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
-        if any(form in answer.body for form in self._secrets):
+        if echo.holds(answer.body, self._credential):
             return _upstream_failed(entry, "credential_echoed")
         if not answer.succeeded:
             entry.kind, entry.code = "upstream_error", "status"
@@ -216,13 +215,6 @@ def _upstream_failed(entry: Entry, code: str) -> Reply:
 
 def _error(message: str, kind: str, code: str) -> bytes:
     return json.dumps({"error": {"message": message, "type": kind, "code": code}}).encode("utf-8")
-
-
-def _written_forms(credential: str | None) -> tuple[bytes, ...]:
-    """The credential as text and as JSON would hold it; nothing when it is too short to search for."""
-    if credential is None or len(credential) < _SHORTEST_SECRET:
-        return ()
-    return tuple({credential.encode("ascii"), json.dumps(credential)[1:-1].encode("ascii")})
 
 
 async def _send(incoming: Incoming, writer: asyncio.StreamWriter, reply: Reply) -> None:

@@ -99,6 +99,9 @@ class Archive(Folder):
     def names(self, path: str = "", *, limit: int = 1000) -> tuple[str, ...]:
         return tuple(sorted(self._folders.get(path, ()))[:limit])
 
+    def folders(self, path: str, *, limit: int) -> tuple[str, ...]:
+        return tuple(name for name in self.names(path, limit=limit) if f"{path}/{name}" in self._folders)
+
     def walk(self, path: str = "", *, limit: int) -> Listing:
         base = f"{path}/" if path else ""
         found = sorted(name for name in self._members if name.startswith(base))

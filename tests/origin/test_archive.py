@@ -79,12 +79,20 @@ def test_it_is_read_like_a_folder(tmp_path: Path) -> None:
         assert found.read(path, limit=9).data == real.read(path, limit=9).data
         assert found.sha256(path, limit=9) == real.sha256(path, limit=9) or path in ("", "../e", "/e", "a", "a/b")
         assert found.names(path) == real.names(path) or path.startswith((".", "/"))
+    for path in ("a", "a/b", "e", "none"):
+        assert found.folders(path, limit=9) == real.folders(path, limit=9)
     for limit in (1, 2, 3, 9):
         assert {entry.path for entry in found.walk(limit=9).entries} == {"a/b/c", "a/d", "e"}
         assert found.walk(limit=limit).truncated == real.walk(limit=limit).truncated
         assert len(found.walk("a", limit=limit).entries) == min(limit, 2)
     with pytest.raises(OSError), found.open("e"):
         pass
+
+
+def test_nothing_of_it_is_looked_for_on_the_disk() -> None:
+    """What a folder learns to be asked, a ZIP must answer for itself."""
+    asked = {name for name in vars(Folder) if not name.startswith("_")}
+    assert asked <= set(vars(Archive)), "a method of Folder that would read the disk's own root"
 
 
 NAMES = [

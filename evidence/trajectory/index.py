@@ -24,8 +24,10 @@ MAGIC = b"BSTRAJ1\n"
 TAIL = struct.Struct("<Q8s")
 RECORD = struct.Struct("<QQI4x")
 MAX_STEP_BYTES = 8 * 1024 * 1024
-# An agent writes the file: what it makes of millions of tiny entries must not keep its run from ending.
-MAX_ENTRIES = 500_000
+# An agent writes the file, and what it writes must not keep its run from ending: so many entries are looked at in any
+# file, and more only of one whose entries are as long as real ones.
+MAX_ENTRIES = 20_000
+USUAL_ENTRY_BYTES = 2_000
 MAX_COST_USD = 1e9
 
 FAILED, PROBLEM, COPIED, MATCHES, DIFFERS, TOO_LARGE = (1 << bit for bit in range(6))
@@ -113,7 +115,7 @@ def _groups(scanner: ListScanner, source: Source) -> Iterator[tuple[Range, list[
     entries: list[Any] | None = None
     reader = _Rereader(source)
     for number, entry in enumerate(scanner.entries()):
-        if number >= MAX_ENTRIES:
+        if number >= max(MAX_ENTRIES, entry.end // USUAL_ENTRY_BYTES):
             scanner.layout.too_many = True
             break
         value = reader.value(entry)

@@ -31,7 +31,10 @@ MTIME_SLACK_S = 2.0
 
 
 def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof]:
-    """Every comparison of row 1 that needs more than Harbor's files."""
+    """Every comparison of row 1 that needs more than Harbor's files. Of a record out of its course nothing
+    is believed, so that the files that it names, as often as it likes, are not even read."""
+    course = _course_check(files, course_of(context.manifest, files.task))
+    believed = course.ok and not files.observed.problems
     return [
         Proof(
             "job.one_trial",
@@ -47,9 +50,9 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         owned_check(context.journal, files.observed, trial),
         *_interval_checks(context, files),
         _steps_check(context, trial),
-        *kept_checks(context.folder, files.base, files.observed),
+        *(kept_checks(context.folder, files.base, files.observed) if believed else []),
         verifier_input_check(files.observed),
-        _course_check(files, course_of(context.manifest, files.task)),
+        course,
         _reward_age_check(files.observed),
     ]
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.foreign_files import is_foreign
@@ -18,7 +19,8 @@ _INPUT = "integrity.verifier_input"
 
 
 def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Proof]:
-    """Each kept file is byte for byte what the provider hashed when it copied it."""
+    """Each kept file is byte for byte what the provider hashed when it copied it. Of a record that follows its course
+    each is read once: it names no place twice, and no file of a place twice."""
     redactions = _redactions(folder, base)
     checks = []
     for transfer in _kept(observed):
@@ -33,15 +35,19 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
     What a desktop system put beside a copy is none of the run's files; one of such a name that was recorded is."""
     kept = _kept(observed)
     named = {path for transfer in kept for path, _ in kept_files(base, transfer)}
-    passed_over = [f"{base}/{transfer.kept}/" for transfer in kept if transfer.files > len(transfer.entries)]
+    passed_over = {f"{base}/{transfer.kept}" for transfer in kept if transfer.files > len(transfer.entries)}
     if not any(item.role == VERIFIER and item.purpose == "verifier_logs" for item in observed.transfers):
-        passed_over.append(f"{base}/kept/verifier/")
+        passed_over.add(f"{base}/kept/verifier")
     listing = folder.walk(f"{base}/kept", limit=MAX_KEPT_FILES)
     # What is no plain file of a size that is kept is never read as evidence, and has a code of its own.
     plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
     found = [entry.path for entry in plain if entry.path not in named]
-    foreign = [path for path in found if not path.startswith(tuple(passed_over)) and not is_foreign(path)]
+    foreign = [path for path in found if not _is_below(path, passed_over) and not is_foreign(path)]
     return Proof("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
+
+
+def _is_below(path: str, places: set[str]) -> bool:
+    return any(parent.as_posix() in places for parent in PurePosixPath(path).parents)
 
 
 def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
@@ -52,22 +58,20 @@ def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
 
 def verifier_input_check(observed: Observed) -> Proof:
     """What the verifier was given was copied out of the agent's container, as it was."""
-    foreign = [item for item in _sent(observed) if not _is_copy(item, _fetched(observed))]
+    fetched = {item.path: item for item in _fetched(observed)}
+    foreign = [item for item in _sent(observed) if not _is_copy(item, fetched.get(item.path))]
     return Proof("verifier.input", _INPUT, not foreign, f"{len(foreign)} differ")
 
 
 def whole_input_proof(observed: Observed) -> Proof:
     """The verifier was given all that was copied out of the agent's container for it: every plain file of an output,
     nothing of one that was refused. A transfer that failed is judged as one."""
-    sent = _sent(observed)
-    failed = any(item.outcome != "ok" for item in sent)
+    sent = {item.path: item for item in _sent(observed)}
+    failed = any(item.outcome != "ok" for item in sent.values())
     withheld = [
         item
         for item in _fetched(observed)
-        if item.outcome in ("ok", "partial")
-        and item.files
-        and not failed
-        and not any(_same(item, upload) for upload in sent)
+        if item.outcome in ("ok", "partial") and item.files and not failed and not _is_copy(sent.get(item.path), item)
     ]
     return Proof("verifier.whole_input", _INPUT, not withheld, f"{len(withheld)} were not handed over")
 
@@ -84,20 +88,9 @@ def _kept(observed: Observed) -> list[Transfer]:
     return [transfer for transfer in observed.transfers if transfer.kept is not None]
 
 
-def _is_copy(upload: Transfer, downloads: list[Transfer]) -> bool:
-    """Whether each file of an upload was downloaded; of long lists the record names only the first ones."""
-    if upload.files > len(upload.entries):
-        return any(_same(download, upload) for download in downloads)
-    copied = {entry.sha256 for item in downloads for entry in item.entries}
-    whole = all(item.files <= len(item.entries) for item in downloads)
-    return all(entry.sha256 in copied for entry in upload.entries) or (
-        not whole and any(_same(download, upload) for download in downloads)
-    )
-
-
-def _same(download: Transfer, upload: Transfer) -> bool:
-    """Whether both moved the same files to and from the same place."""
-    if download.path != upload.path or download.files != upload.files:
+def _is_copy(upload: Transfer | None, download: Transfer | None) -> bool:
+    """Whether both, of the same place, moved the same files; of long lists the record names only the first ones."""
+    if upload is None or download is None or download.files != upload.files:
         return False
     if download.files > len(download.entries):
         return download.sha256 is not None and download.sha256 == upload.sha256

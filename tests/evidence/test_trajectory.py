@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evidence.trajectory.index import DIFFERS, FAILED, build_index
+from evidence.trajectory.index import DIFFERS, FAILED, USUAL_ENTRY_BYTES, build_index
 from evidence.trajectory.steps import LedgerMatch, Link, Step, pair
 from evidence.trajectory.text import MAX_SHOWN, safe, shown
 from evidence.trajectory.windows import WINDOW, IndexUnreadable, Trajectory, missing_reason
@@ -413,6 +413,12 @@ def test_entries_beyond_the_bound_are_named_and_not_read(monkeypatch: pytest.Mon
     monkeypatch.setattr("evidence.trajectory.index.MAX_ENTRIES", 10)
     trajectory = opened(native(*[SYSTEM] * 30))
     assert (trajectory.summary.steps, dict(trajectory.summary.problems)) == (10, {"too_many_entries": 1})
+
+
+def test_more_entries_are_read_only_of_a_file_whose_entries_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evidence.trajectory.index.MAX_ENTRIES", 10)
+    long = {**SYSTEM, "content": "x" * USUAL_ENTRY_BYTES}
+    assert opened(native(*[long] * 30)).summary.steps == 30
 
 
 class Counting:

@@ -24,6 +24,7 @@ TARGETS = {
     "evidence.suite.verdict": ["test_verdict.py", "test_sentences.py", "-k", "not mistyped"],
     "evidence.reading.rewards": ["test_rewards.py"],
     "evidence.trial.endpoint": ["test_endpoint.py", "test_classification.py", "-k", "not real_run"],
+    "evidence.trial.binding": ["test_binding.py", "-k", "not real and not folder"],
     "evidence.trial.deadlines": ["test_stops.py", "test_classification.py", "-k", "not real_run and not 300"],
     "evidence.trial.own_failures": [
         "test_dead_gateway.py",

@@ -21,7 +21,7 @@ def leaves(document: Any, place: Place = ()) -> Iterator[Place]:
         for name, value in document.items():
             yield from leaves(value, (*place, name))
     elif isinstance(document, list):
-        alike = len(document) > 2 and len({type(value) for value in document}) == 1
+        alike = bool(place) and len(document) > 2 and len({type(value) for value in document}) == 1
         for index in {0, len(document) - 1} if alike else range(len(document)):
             yield from leaves(document[index], (*place, index))
 

@@ -287,7 +287,7 @@ _INVALID = _errors(
         ),
         "proof_missing": (
             "Proof of execution missing",
-            "A part of the proof was not recorded: identity, image, isolation, grading program or the task's files.",
+            "A part of the proof of execution is not there: {why}.",
         ),
         "not_verified_separately": (
             "No separate verifier seen",

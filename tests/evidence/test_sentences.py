@@ -144,9 +144,9 @@ def _nothing_of(purpose: str) -> Callable[[RunCase], object]:
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (_no_probe, "isolation"),
+        (_no_probe, "no egress probe that passed"),
         (_nothing_of("tests"), "grading program"),
-        (_nothing_of("environment"), "task's files"),
+        (_nothing_of("environment"), "no task files were sent"),
     ],
 )
 def test_a_missing_part_of_the_proof_is_among_those_that_its_sentence_names(

@@ -51,8 +51,8 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
         *_interval_checks(context, files),
         _steps_check(context, trial),
         *(kept_checks(context.folder, files.base, files.observed) if believed else []),
-        verifier_input_check(files.observed),
         course,
+        verifier_input_check(files.observed),
         _reward_age_check(files.observed),
     ]
 

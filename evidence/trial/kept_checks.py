@@ -57,9 +57,14 @@ def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
 
 
 def verifier_input_check(observed: Observed) -> Proof:
-    """What the verifier was given was copied out of the agent's container, as it was."""
+    """What the verifier was given was copied out of the agent's container, as it was. Of a transfer that failed, which
+    has a code of its own, nothing else was given."""
     fetched = {item.path: item for item in _fetched(observed)}
-    foreign = [item for item in _sent(observed) if not _is_copy(item, fetched.get(item.path))]
+    foreign = [
+        item
+        for item in _sent(observed)
+        if (item.outcome == "ok" or item.files) and not _is_copy(item, fetched.get(item.path))
+    ]
     return Proof("verifier.input", _INPUT, not foreign, f"{len(foreign)} differ")
 
 

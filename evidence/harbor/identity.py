@@ -9,6 +9,7 @@ from evidence.reading.proofs import Proof, at, equal, mapping, sequence
 from runs.documents.run_spec import RunSpec, SpecTask
 
 _IDENTITY = "integrity.trial_identity"
+_FOREIGN = "integrity.foreign_trial"
 _TIMES = "integrity.times_inverted"
 _CONTROLS = "invalid_evaluation.other_controls"
 
@@ -26,8 +27,8 @@ def result_checks(result: dict[str, Any], task: SpecTask, spec: RunSpec) -> list
     intervals = {name: interval(result.get(key)) for name, key in PHASES.items()} | {"trial": interval(result)}
     mode = at(result, "verifier_environment_mode")
     return [
-        Proof("result.id", _IDENTITY, uuid_of(result.get("id")) is not None, "no UUID"),
-        *(equal("result.task", "integrity.foreign_trial", task.name, name) for name in names),
+        Proof("result.id", _IDENTITY, uuid_of(result.get("id")) is not None, "Harbor's result has no id"),
+        *(equal("result.task", _FOREIGN, task.name, name, "Harbor's result is of another task") for name in names),
         equal("result.task_checksum", "integrity.task_checksum", task.checksum, result.get("task_checksum")),
         *(
             Proof(f"result.times.{name}", _TIMES, not found.inverted and _are_times(found), "no times, or inverted")
@@ -75,9 +76,10 @@ def identity_checks(
     checks = [check for where, found in locks.items() for check in _digest_checks(where, found, task)]
     for where, document in (("result", result), ("result.config", mapping(result.get("config"))), ("config", config)):
         if document:
-            checks.append(equal(f"{where}.trial_name", _IDENTITY, folder, document.get("trial_name")))
+            why = "Harbor's files name another trial than their folder"
+            checks.append(equal(f"{where}.trial_name", _IDENTITY, folder, document.get("trial_name"), why))
     ids = {str(value) for value in _job_ids(result, config, job)}
-    checks.append(Proof("job.one_id", _IDENTITY, len(ids) <= 1, f"{len(ids)} jobs"))
+    checks.append(Proof("job.one_id", _IDENTITY, len(ids) <= 1, f"Harbor's files name {len(ids)} jobs"))
     return checks + (_job_checks(job, folder) if job else [])
 
 
@@ -92,7 +94,7 @@ def _digest_checks(where: str, lock: dict[str, Any], task: SpecTask) -> Iterator
     """The hash that Harbor itself made of the task's files when it took them."""
     digest = f"sha256:{task.files_sha256}"
     yield equal(f"{where}.task_digest", "integrity.task_checksum", digest, at(lock, "task", "digest"))
-    yield equal(f"{where}.task_name", "integrity.foreign_trial", task.name, at(lock, "task", "name"))
+    yield equal(f"{where}.task_name", _FOREIGN, task.name, at(lock, "task", "name"), "Harbor's lock is of another task")
 
 
 def _job_ids(result: dict[str, Any], config: dict[str, Any], job: dict[str, Any]) -> Iterator[object]:
@@ -106,7 +108,7 @@ def _job_checks(job: dict[str, Any], folder: str | None) -> list[Proof]:
     return [
         equal("job_result.n_total_trials", _CONTROLS, 1, job.get("n_total_trials")),
         equal("job_result.n_retries", _CONTROLS, 0, at(job, "stats", "n_retries")),
-        Proof("job_result.trials", "integrity.foreign_trial", not named, f"{len(named)} other trials"),
+        Proof("job_result.trials", _FOREIGN, not named, f"other trials that Harbor's job names: {len(named)}"),
     ]
 
 

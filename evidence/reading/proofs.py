@@ -6,18 +6,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is private."""
+    """One comparison. `code` is the classification code it leads to when it does not hold; `detail` is private. `why`
+    is what the code's sentence says then, in words of our own, where the detail is not such words."""
 
     name: str
     code: str
     ok: bool
     detail: str = ""
+    why: str = ""
 
 
-def equal(name: str, code: str, expected: object, found: object) -> Proof:
+def equal(name: str, code: str, expected: object, found: object, why: str = "") -> Proof:
     """Equal in type and value: True is not 1. The detail holds both, shortened."""
     ok = type(expected) is type(found) and expected == found
-    return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
+    return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}", why)
 
 
 def same_number(name: str, code: str, expected: object, found: object) -> Proof:

@@ -187,13 +187,24 @@ def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Proof:
 def _identity_checks(
     document: dict[str, Any], journal: JournalDocument | None, found: str | None, expected: Expected
 ) -> list[Proof]:
-    checks = [equal("spec.sha256", "integrity.spec_mismatch", document.get("spec_sha256"), found)]
+    checks = [
+        equal(
+            "spec.sha256",
+            "integrity.spec_mismatch",
+            document.get("spec_sha256"),
+            found,
+            "the run's record has another hash",
+        )
+    ]
     if expected.spec_sha256 is not None:
-        checks.append(equal("spec.confirmed", "integrity.spec_mismatch", expected.spec_sha256, found))
+        why = "another hash was expected"
+        checks.append(equal("spec.confirmed", "integrity.spec_mismatch", expected.spec_sha256, found, why))
     if expected.run_id is not None:
-        checks.append(equal("run.expected", "integrity.run_identity", expected.run_id, document.get("run_id")))
+        why = "another run was expected"
+        checks.append(equal("run.expected", "integrity.run_identity", expected.run_id, document.get("run_id"), why))
     if journal is not None:
-        checks.append(equal("run.journal", "integrity.run_identity", document.get("run_id"), journal.run_id))
+        why = "the ownership journal is another run's"
+        checks.append(equal("run.journal", "integrity.run_identity", document.get("run_id"), journal.run_id, why))
     return checks
 
 
@@ -211,7 +222,7 @@ def _trial_folder_checks(folder: Folder, spec: RunSpec) -> list[Proof]:
     """No folder may stand beside the requested trials."""
     expected = {str(task.ordinal) for task in spec.tasks}
     foreign = [name for name in folder.names("trials") if name not in expected and not is_foreign(name)]
-    return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"{len(foreign)} unexpected")]
+    return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"other names in trials/: {len(foreign)}")]
 
 
 def _trial_folders(folder: Folder) -> list[int]:

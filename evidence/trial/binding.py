@@ -42,9 +42,16 @@ def run_binding_checks(
     # The number after the last is that of the readiness question, which no trial may have asked (see below).
     asked = set(ledger.trials) - trials - {readiness_number(spec)}
     return [
-        Proof("run.folder", "integrity.run_identity", named is None or named[1] == run_id, "the folder's name"),
-        Proof("journal.trials", "integrity.foreign_trial", not journaled, f"journaled: {sorted(journaled)}"),
-        Proof("ledger.trials", "integrity.foreign_trial", not asked, f"asked: {sorted(asked)[:5]}"),
+        Proof(
+            "run.folder",
+            "integrity.run_identity",
+            named is None or named[1] == run_id,
+            "the folder is called by another run's id",
+        ),
+        Proof(
+            "journal.trials", "integrity.foreign_trial", not journaled, f"the journal holds trial {_first(journaled)}"
+        ),
+        Proof("ledger.trials", "integrity.foreign_trial", not asked, f"the ledger holds trial {_first(asked)}"),
         _opening_check(document, journal, spec, spec_sha256, ledger),
         _recorded_check(document, spec, ledger),
         Proof("ledger.interval", _TIMES, _is_inside_run(document, ledger), "a line outside the run's time"),
@@ -63,7 +70,12 @@ def trial_binding_checks(ledger: LedgerReport, spec: RunSpec, observed: Observed
     return [
         Proof("ledger.early", _TIMES, not early, "asked before the agent's container was opened"),
         Proof("ledger.late", _TIMES, not late, "answered after the verifier's container was opened"),
-        Proof("ledger.readiness", "integrity.foreign_trial", not strange, "a question of no trial after the start"),
+        Proof(
+            "ledger.readiness",
+            "integrity.foreign_trial",
+            not strange,
+            "the ledger holds a question of no trial after the start",
+        ),
     ]
 
 
@@ -78,6 +90,11 @@ def counted(ledger: TrialLedger, observed: Observed) -> TrialLedger:
         line for line in ledger.requests if not line.is_completion or 0 <= _seconds(line.at, command.at) <= longest
     )
     return replace(ledger, requests=tuple(requests))
+
+
+def _first(trials: set[int]) -> str:
+    """Some of the trials, as a sentence lists them."""
+    return ", ".join(map(str, sorted(trials)[:5]))
 
 
 def readiness_number(spec: RunSpec) -> int:

@@ -96,7 +96,8 @@ def _process_checks(context: RunContext, files: TrialFiles, trial: int) -> list[
         return []
     own = [asdict(each.identity) for each in context.journal.processes if each.trial == trial]
     supervised = files.supervision.get("process")
-    return [Proof("supervision.process", "integrity.trial_identity", supervised in own, "not the journaled process")]
+    why = "the supervised process is not the journaled one"
+    return [Proof("supervision.process", "integrity.trial_identity", supervised in own, why)]
 
 
 def _interval_checks(context: RunContext, files: TrialFiles) -> list[Proof]:
@@ -151,9 +152,11 @@ def _uuid_checks(observed: Observed, harbor: HarborFacts, journal: JournalDocume
     """All ids of the trial that were recorded anywhere are one id."""
     seen = {opened.trial_uuid for opened in observed.opened}
     known = seen | _journaled_uuids(journal, trial)
-    checks = [Proof("trial.one_id", "integrity.trial_identity", len(known) <= 1, f"{len(known)} ids")]
+    why = f"journal and attendant name {len(known)} ids for it"
+    checks = [Proof("trial.one_id", "integrity.trial_identity", len(known) <= 1, why)]
     if harbor.trial_uuid is not None and known:
-        checks.append(Proof("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, "ids differ"))
+        why = "the id in Harbor's result is not the journaled one"
+        checks.append(Proof("trial.result_id", "integrity.trial_identity", known == {harbor.trial_uuid}, why))
     return checks
 
 

@@ -193,8 +193,8 @@ def _first_failed(checks: Iterable[Proof], klass: FailureClass) -> Finding | Non
 
 
 def _of_check(check: Proof) -> Finding:
-    """The one code whose sentence names the place gets it from its check, in words of our own (`trial.course`)."""
-    return Finding(check.code, (("why", check.detail),), f"{check.name}: {check.detail}")
+    """A code whose sentence names what was seen gets it from its check, in words of our own."""
+    return Finding(check.code, (("why", check.why or check.detail),), f"{check.name}: {check.detail}")
 
 
 def _classification(row: int, finding: Finding, facts: TrialFacts) -> Classification:

@@ -47,7 +47,14 @@ def run_container_checks(document: dict[str, Any], journal: JournalDocument | No
     recorded = at(document, "gateway", "container_id")
     if recorded is not None:
         known = recorded in _ids(journal, Role.GATEWAY, None)
-        checks.append(Proof("run.gateway", "integrity.run_identity", known, "another gateway than the journaled one"))
+        checks.append(
+            Proof(
+                "run.gateway",
+                "integrity.run_identity",
+                known,
+                "the run's record names another gateway than the journal",
+            )
+        )
     return checks
 
 
@@ -71,9 +78,9 @@ def _opened(
     known = journal is None or opened.container_id in _ids(journal, Role(role), trial)
     return [
         _image(f"{role}.image", role, opened.image_id, spec),
-        equal(f"{role}.trial", _IDENTITY, trial, opened.trial),
-        Proof(f"{role}.container", _IDENTITY, known, "not the journaled container"),
-        Proof(f"{role}.session", _IDENTITY, _is_session(opened, folder), "another session"),
+        equal(f"{role}.trial", _IDENTITY, trial, opened.trial, f"the {role}'s container was opened for another trial"),
+        Proof(f"{role}.container", _IDENTITY, known, f"the {role}'s container is not the journaled one"),
+        Proof(f"{role}.session", _IDENTITY, _is_session(opened, folder), f"the {role}'s container has another session"),
         Proof(f"{role}.network", _NETWORK, journal is None or opened.network == network, "another network"),
         _limits_check(role, spec.limits.of(role).model_dump(), msgspec.structs.asdict(opened.limits)),
         _warnings_check(role, opened.warnings),

@@ -43,7 +43,7 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
     plain = [entry for entry in listing.entries if entry.state in _PLAIN and entry.size <= MAX_FILE_BYTES]
     found = [entry.path for entry in plain if entry.path not in named]
     foreign = [path for path in found if not _is_below(path, passed_over) and not is_foreign(path)]
-    return Proof("kept.recorded", _CODE, not foreign, f"{len(foreign)} files that no transfer names")
+    return Proof("kept.recorded", _CODE, not foreign, f"files that no transfer names: {len(foreign)}")
 
 
 def _is_below(path: str, places: set[str]) -> bool:
@@ -105,8 +105,9 @@ def _is_copy(upload: Transfer | None, download: Transfer | None) -> bool:
 def _held(folder: Folder, path: str, file: CopiedFile, redactions: Mapping[str, Redaction]) -> Proof:
     state, _, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
     original = _before_redaction(redactions.get(path), digest)
-    held = state in (FileState.OK, FileState.EMPTY) and original == file.sha256
-    return Proof(f"kept.{path}", _CODE, held, state.value)
+    held = state in _PLAIN and original == file.sha256
+    why = "a file that it copied " + ("has other content" if state in _PLAIN else "is missing or no plain file")
+    return Proof(f"kept.{path}", _CODE, held, state.value, why)
 
 
 def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Mapping[str, Redaction]) -> Proof:
@@ -126,7 +127,7 @@ def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Ma
         lines.append(f"{digest} {size} {path.removeprefix(root + '/')}\n")
     found = hashlib.sha256("".join(lines).encode("utf-8", "replace")).hexdigest()
     held = not listing.truncated and len(lines) == transfer.files and found == transfer.sha256
-    return Proof(f"kept.{root}", _CODE, held, f"{len(lines)} files")
+    return Proof(f"kept.{root}", _CODE, held, f"{len(lines)} files", "an output of many files has other files")
 
 
 def _redactions(folder: Folder, base: str) -> dict[str, Redaction]:

@@ -162,15 +162,15 @@ _INTEGRITY = _errors(
     {
         "run_identity": (
             "Run identity mismatch",
-            "Folder, run's record and ownership journal name different runs or gateways, or another was expected.",
+            "The records are not those of one run, or not of the expected one: {why}.",
         ),
-        "spec_mismatch": ("Spec mismatch", "The stored spec is not the one that was confirmed."),
+        "spec_mismatch": ("Spec mismatch", "The stored spec is not the one that was confirmed: {why}."),
         "spec_unreadable": ("Spec unreadable", "The stored spec is missing or cannot be read."),
         "run_unreadable": ("Run record unreadable", "The run's own record is missing or cannot be read."),
         "journal_unreadable": ("Journal unreadable", "The ownership journal is missing or cannot be read."),
         "trial_identity": (
             "Trial identity mismatch",
-            "Records of this trial name another trial, job, session, container or process than the journaled one.",
+            "The records of this trial do not name one and the same trial: {why}.",
         ),
         "duplicate_trial": (
             "Two results for one trial",
@@ -178,7 +178,7 @@ _INTEGRITY = _errors(
         ),
         "foreign_trial": (
             "Unexpected trial",
-            "A result is another task's, or a folder, a container or a line of the ledger is of no requested trial.",
+            "There is something of another task or of no requested trial: {why}.",
         ),
         "trial_missing": (
             "Records of the trial missing",
@@ -201,7 +201,7 @@ _INTEGRITY = _errors(
         "run_refused": ("Identity mismatch", "A hash or an identity differed before this trial could start."),
         "artifact_hash": (
             "Stored file mismatch",
-            "A stored file is not byte for byte what the attendant copied, or the attendant recorded no such copy.",
+            "What is stored is not byte for byte what the attendant copied: {why}.",
         ),
         "verifier_input": (
             "Verifier input mismatch",

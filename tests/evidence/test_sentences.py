@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
@@ -12,11 +13,11 @@ from django.core.management import call_command
 from benchsite.lib.folder import Folder
 from evidence.reading.tree import tree_files, tree_sha256
 from evidence.suite.judgement import judge
-from evidence.suite.run_facts import read_run
+from evidence.suite.run_facts import Expected, read_run
 from evidence.suite.verdict import suite_verdict
 from evidence.trial.classify import classify_trial
-from runs.outcomes.codes import CODES
-from tests.evidence.folders import RunCase, passing_run
+from runs.checks.readiness import CREDENTIAL
+from tests.evidence.folders import RunCase, at, list_files, passing_run, request
 from tests.evidence.trial_facts import PASSING, facts_of
 
 
@@ -58,7 +59,7 @@ def test_a_trial_of_a_run_that_was_cancelled_before_it_left_nothing_and_misses_n
     assert classify_trial(read_run(run.write(tmp_path / "run")).trials[1]).code == "worker_runtime.not_started"
 
 
-@pytest.mark.parametrize("value", ["", False, 0, [], {}])
+@pytest.mark.parametrize("value", ["", False, 0, [], {}, "soon", "1999", "0001-01-01T00:00:00"])
 def test_a_cancel_at_no_time_is_a_record_that_cannot_be_read_and_no_cancellation(value: object, tmp_path: Path) -> None:
     run = passing_run(1)
     run.run["cancel_requested_at"] = value
@@ -133,42 +134,184 @@ def test_what_a_run_of_before_does_not_prove_is_said(tmp_path: Path, capsys: pyt
         assert ("evidence of version 1" in capsys.readouterr().out) is words
 
 
-def _no_probe(run: RunCase) -> None:
-    run.run["probe"] = None
+def _reward_unfetched(run: RunCase) -> None:
+    found = run.trial.event("transfer", purpose="verifier_logs")
+    found.update(outcome="source_absent", kept=None)
+    list_files(found, [])
 
 
-def _nothing_of(purpose: str) -> Callable[[RunCase], object]:
-    return lambda run: run.trial.drop("transfer", purpose=purpose)
+def _stray(folder: Path) -> None:
+    (folder / "trials/notes.txt").write_text("x")
+
+
+def _renamed(folder: Path) -> None:
+    folder.rename(folder.with_name("0" * 32))
+
+
+def _question_of_no_trial(run: RunCase) -> None:
+    run.ledger.insert(2, request(2, at=at(run.trial.offset + 5.5)))
+
+
+def _another_process(run: RunCase) -> None:
+    assert run.trial.supervision is not None
+    run.trial.supervision["process"]["pid"] += 1
+
+
+def _another_supervision(run: RunCase) -> None:
+    assert run.trial.supervision is not None
+    run.trial.supervision["trial"] = 2
+
+
+def _another_in_harbors_job(run: RunCase) -> None:
+    for statistics in run.trial.job_result["stats"]["evals"].values():
+        statistics["reward_stats"] = {"reward": {"1": [run.trial.folder, "task-9__AbCdEfG"]}}
+
+
+def _many(run: RunCase) -> None:
+    run.trial.kept.update({f"agent/many/{number:03}.txt": b"x" for number in range(300)})
+    run.trial.recopy()
+
+
+def _put(kind: str, *place: str | int, value: object) -> Callable[[RunCase], None]:
+    """Another value in a document of the run, or of its first trial."""
+
+    def change(run: RunCase) -> None:
+        here = getattr(run if hasattr(run, kind) else run.trial, kind)
+        for part in place[:-1]:
+            here = here[part]
+        here[place[-1]] = value
+
+    return change
+
+
+def _opened(role: str, **changes: object) -> Callable[[RunCase], None]:
+    return lambda run: run.trial.event("opened", role=role).update(changes)
+
+
+def _drop(name: str, **match: str) -> Callable[[RunCase], None]:
+    return lambda run: run.trial.drop(name, **match)
+
+
+def _other_journal(run: RunCase) -> None:
+    """The journal of another run, which has the same containers."""
+    run.journal["run_id"] = "0" * 32
+
+
+def _blocked(place: str, name: str) -> Callable[[RunCase], None]:
+    """A check of the start that refuses it, in the record of a run that went on all the same."""
+
+    def change(run: RunCase) -> None:
+        checks = run.run["readiness"]["checks"] if place == "readiness" else run.run[place]
+        next(check for check in checks if check["name"] == name).update(passed=False, code=f"{name}.refused")
+
+    return change
+
+
+IDENTITY, FOREIGN, STORED = "integrity.trial_identity", "integrity.foreign_trial", "integrity.artifact_hash"
+RUN, SPEC, PROOF = "integrity.run_identity", "integrity.spec_mismatch", "invalid_evaluation.proof_missing"
+type Changed = Callable[[RunCase], object]
+type Spoilt = Callable[[Path], object]
+# What is changed in the documents or in the written folder, the code, and what its sentence says of it.
+SAID: list[tuple[Changed | None, Spoilt | None, str, str]] = [
+    (None, _stray, FOREIGN, "other names in trials/: 1"),
+    (None, lambda folder: (folder / "trials/2").mkdir(), FOREIGN, "other names in trials/: 1"),
+    (_put("result", "task_name", value="task-2"), None, FOREIGN, "Harbor's result is of another task"),
+    (_put("lock", "task", "name", value="task-2"), None, FOREIGN, "Harbor's lock is of another task"),
+    (_another_in_harbors_job, None, FOREIGN, "other trials that Harbor's job names: 1"),
+    (lambda run: run.ledger.insert(-1, request(9, at=at(90))), None, FOREIGN, "the ledger holds trial 9"),
+    (lambda run: run.journal["processes"][0].update(trial=7), None, FOREIGN, "the journal holds trial 7"),
+    (_question_of_no_trial, None, FOREIGN, "the ledger holds a question of no trial after the start"),
+    (_another_supervision, None, IDENTITY, "the supervision record is another trial's"),
+    (_another_process, None, IDENTITY, "the supervised process is not the journaled one"),
+    (_opened("agent", container_id="0" * 64), None, IDENTITY, "the agent's container is not the journaled one"),
+    (_opened("verifier", session_id="x__verifier__trial"), None, IDENTITY, "verifier's container has another session"),
+    (_opened("agent", trial=2), None, IDENTITY, "the agent's container was opened for another trial"),
+    (_put("config", "trial_name", value="task__ZzZzZzZ"), None, IDENTITY, "Harbor's files name another trial than"),
+    (_put("job_result", "id", value=str(UUID(int=5))), None, IDENTITY, "Harbor's files name 2 jobs"),
+    (_put("result", "id", value=str(UUID(int=5))), None, IDENTITY, "the id in Harbor's result is not the journaled"),
+    (_put("result", "id", value="x"), None, IDENTITY, "Harbor's result has no id"),
+    (_opened("agent", trial_uuid=str(UUID(int=5))), None, IDENTITY, "journal and attendant name 2 ids for it"),
+    (lambda run: run.trial.kept.update({"agent/x": b"x"}), None, STORED, "files that no transfer names: 1"),
+    (_reward_unfetched, None, STORED, "files that no transfer names: 2"),
+    (
+        None,
+        lambda folder: (folder / "trials/1/kept/verifier/reward.json").write_text('{"reward": 0}'),
+        STORED,
+        "a file that it copied has other content",
+    ),
+    (
+        None,
+        lambda folder: (folder / "trials/1/kept/verifier/reward.json").unlink(),
+        STORED,
+        "a file that it copied is missing or no plain file",
+    ),
+    (
+        _many,
+        lambda folder: (folder / "trials/1/kept/agent/many/299.txt").write_text("y"),
+        STORED,
+        "an output of many files has other files",
+    ),
+    (None, _renamed, RUN, "the folder is called by another run's id"),
+    (_other_journal, None, RUN, "the ownership journal is another run's"),
+    (_put("run", "gateway", "container_id", value="0" * 64), None, RUN, "names another gateway than the journal"),
+    (_put("run", "probe", value=None), None, PROOF, "no egress probe that passed"),
+    (_blocked("preflight", "sandbox"), None, PROOF, "no preflight that passed"),
+    (lambda run: run.run.pop("preflight"), None, PROOF, "no preflight that passed"),
+    (_blocked("readiness", CREDENTIAL), None, PROOF, "the endpoint was not ready"),
+    (lambda run: run.run.pop("readiness"), None, PROOF, "the endpoint was not ready"),
+    (_put("run", "gateway", value=None), None, PROOF, "no gateway was recorded"),
+    (_drop("transfer", purpose="tests"), None, PROOF, "no grading program was sent"),
+    (_drop("transfer", purpose="environment"), None, PROOF, "no task files were sent"),
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (_no_probe, "no egress probe that passed"),
-        (_nothing_of("tests"), "grading program"),
-        (_nothing_of("environment"), "no task files were sent"),
-    ],
+    ("change", "spoil", "code", "words"), SAID, ids=[f"{code}-{words}" for _, _, code, words in SAID]
 )
-def test_a_missing_part_of_the_proof_is_among_those_that_its_sentence_names(
-    change: Callable[[RunCase], object], word: str, tmp_path: Path
+def test_a_sentence_says_what_was_seen(
+    change: Changed | None, spoil: Spoilt | None, code: str, words: str, tmp_path: Path
 ) -> None:
     run = passing_run(1)
-    change(run)
-    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
-    assert judged.code == "invalid_evaluation.proof_missing" and word in judged.sentence
+    if change is not None:
+        change(run)
+    folder = run.write(tmp_path / "run")
+    if spoil is not None:
+        spoil(folder)
+    judged = classify_trial(read_run(next(tmp_path.iterdir())).trials[0])
+    assert (judged.code, words in judged.sentence) == (code, True), judged.sentence
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("expected", "code", "words"),
     [
-        ("integrity.foreign_trial", ("another task", "folder", "container", "ledger")),
-        ("integrity.trial_identity", ("trial", "job", "session", "container", "process")),
-        ("integrity.artifact_hash", ("byte for byte", "recorded no such copy")),
-        ("integrity.run_identity", ("Folder", "record", "journal", "gateways", "expected")),
+        (Expected(run_id="0" * 32), RUN, "another run was expected"),
+        (Expected(spec_sha256="0" * 64), SPEC, "another hash was expected"),
     ],
 )
-def test_a_sentence_names_all_that_gives_its_code(code: str, words: tuple[str, ...]) -> None:
-    assert all(word in CODES[code].sentence for word in words)
+def test_the_sentence_of_an_expectation_says_that_it_was_one(
+    expected: Expected, code: str, words: str, tmp_path: Path
+) -> None:
+    judged = classify_trial(read_run(passing_run(1).write(tmp_path / "run"), expected).trials[0])
+    assert (judged.code, words in judged.sentence) == (code, True), judged.sentence
+
+
+def test_the_sentence_of_a_spec_that_differs_by_itself_names_the_runs_record(tmp_path: Path) -> None:
+    run = passing_run(1)
+    run.rehash, run.run["spec_sha256"] = False, "0" * 64
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert (judged.code, "the run's record has another hash" in judged.sentence) == (SPEC, True), judged.sentence
+
+
+@pytest.mark.parametrize("name", ["*evil*", "{why}", "x" * 300])
+def test_a_sentence_repeats_no_name_that_others_chose(name: str, tmp_path: Path) -> None:
+    """It is public; the names that it was judged by are not."""
+    run = passing_run(1)
+    run.trial.kept[f"agent/{name[:200]}"] = b"x"
+    run.trial.recopy()
+    run.trial.kept[f"agent/{name[:200]}"] = b"y"
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == STORED
+    assert name[:200] not in judged.sentence and name[:60] in judged.detail
 
 
 def test_the_verdicts_sentence_names_how_many_passed_and_how_many_were_needed(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.documents import samples
 
 RIGHT = {"reward.json": b'{"reward": 1}\n'}
 WRONG = {"reward.json": b'{"reward": 0}\n'}
+SIDECAR = {"reward-details.json": b'{"resolved":true,"regressions":[]}'}
 
 
 class FakeGrader:
@@ -87,6 +88,12 @@ SPOILT = {
         GradeResult(0, RIGHT) if (root / OUTPUT / "reward.txt").exists() else None
     ),
     "two reward files": lambda root, count: GradeResult(0, WRONG | {"reward.txt": b"0"}) if count == 5 else None,
+    "a second reward file beside another's syntax": lambda root, count: (
+        GradeResult(0, {"reward.json": b'{"reward": 0.0, "resolved": false}', "reward.txt": b"0"})
+        if count == 5
+        else None
+    ),
+    "only a file beside the reward": lambda root, count: GradeResult(0, SIDECAR) if count == 5 else None,
     "a boolean reward": lambda root, count: (
         GradeResult(0, {"reward.json": b'{"reward": false}'}) if count == 5 else None
     ),
@@ -108,6 +115,22 @@ def test_one_case_that_comes_out_otherwise_fails_the_certification(folder, fault
     with pytest.raises(DocumentError) as caught:
         check_record(record, bundle)
     assert caught.value.code == "certification.failed"
+
+
+def test_a_file_beside_the_reward_decides_nothing(folder):
+    """OX18: some suites' verifiers tell more than the reward."""
+    bundle = read_bundle(folder)
+    grader = FakeGrader()
+
+    def beside(root: Path, task: Path) -> GradeResult:
+        found = FakeGrader.grade(grader, task, root)
+        reward = b"1" if found.reward_files is RIGHT else b"0"
+        return GradeResult(0, {"reward.txt": reward, **SIDECAR}, found.output)
+
+    grader.grade = lambda task, root: beside(root, task)
+    record = certify(folder, bundle, grader)
+    assert record["passed"] is True
+    check_record(record, bundle)
 
 
 def test_progress_is_told_case_by_case(folder):

@@ -56,6 +56,18 @@ def stored(artifact: Artifact) -> bytes:
     return b"".join(store.chunks(artifact))
 
 
+def test_a_file_beside_the_reward_is_kept_and_can_be_read(tmp_path: Path) -> None:
+    """OX18."""
+    case = passing_run(1)
+    beside = b'{"resolved":true,"regressions":[]}'
+    case.trial.kept["verifier/reward-details.json"] = beside
+    case.trial.reward(json=None, txt=b"1")
+    run, folder = run_of(case, tmp_path)
+    ingest(run, folder)
+    found = rows(run)["trials/1/kept/verifier/reward-details.json"]
+    assert (found.state, stored(found)) == ("ok", beside)
+
+
 def test_every_file_is_registered_with_its_hash_and_kind(tmp_path: Path) -> None:
     run, folder = run_of(passing_run(2), tmp_path)
     report = ingest(run, folder)

@@ -18,11 +18,12 @@ from runs.documents.bundle.manifest import LoadedBundle, verify_bundle
 
 SCHEMA = "benchsite.certification/v1"
 RECORD_NAME = "certification.json"
+REWARDS = ("reward.json", "reward.txt")
 
 
 @dataclass(frozen=True, slots=True)
 class GradeResult:
-    """What a verifier left: its exit code (None: it did not end in time), reward files by name, its output."""
+    """What a verifier left: its exit code (None: it did not end in time), its files by name, its output."""
 
     exit_code: int | None
     reward_files: dict[str, bytes] = field(default_factory=dict)
@@ -30,11 +31,10 @@ class GradeResult:
 
     @property
     def reward(self) -> int | None:
-        """The reward if there is exactly one well-formed `reward.json` or `reward.txt`, else None."""
-        if len(self.reward_files) != 1:
-            return None
-        (name, data), *_ = self.reward_files.items()
-        return _reward(name, data)
+        """The reward if there is exactly one well-formed `reward.json` or `reward.txt`, else None. Other files
+        beside it decide nothing, as in a run."""
+        found = [(name, self.reward_files[name]) for name in REWARDS if name in self.reward_files]
+        return _reward(*found[0]) if len(found) == 1 else None
 
 
 class Grader(Protocol):

@@ -329,6 +329,15 @@ def test_the_share_that_was_needed_is_named_and_where_none_was_one_is(floor: flo
     assert f"(3 of 3, needed: {needed})" in suite.sentence
 
 
+def test_a_run_with_a_floor_of_nothing_and_no_pass_failed_and_says_so(tmp_path: Path) -> None:
+    run = passing_run(3)
+    run.spec["scoring"]["pass_rate_floor"] = 0.0
+    for trial in run.trials:
+        trial.reward(json=b'{"reward": 0}')
+    suite = judge(read_run(run.write(tmp_path / "run")), cleanup_clean=True).suite
+    assert (suite.verdict, "0 of 3, needed: one" in suite.sentence) == ("failed", True)
+
+
 def test_a_floor_of_nothing_is_not_met_where_nothing_passed() -> None:
     failed = classify_trial(facts_of("failed.reward_0", 12))
     suite = suite_verdict([failed] * 3, floor=0.0, cleanup_clean=True)

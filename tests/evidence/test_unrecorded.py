@@ -102,3 +102,100 @@ def test_files_beyond_those_that_a_record_names_are_held_by_its_one_hash(changed
         (run / "trials/1/kept/agent/many/299.txt").write_bytes(b"y")
     judged = classify_trial(read_run(run).trials[0])
     assert judged.code == ("integrity.artifact_hash" if changed else "passed.reward_1")
+
+
+DOCUMENTS = {
+    "spec.json": "integrity.spec_unreadable",
+    "run.json": "integrity.run_unreadable",
+    "journal.json": "integrity.journal_unreadable",
+    "manifest.json": "integrity.manifest_mismatch",
+    "ledger.jsonl": "integrity.ledger_broken",
+    "trials/1/supervision.json": "integrity.record_unreadable",
+    "trials/1/observed.jsonl": "integrity.observed_broken",
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_record_in_another_encoding_is_not_guessed_at(name: str, encoding: str, tmp_path: Path) -> None:
+    """`json.loads` of bytes guesses; nothing of ours writes anything but UTF-8 without a mark."""
+    run = passing_run(1).write(tmp_path / "run")
+    text = (run / name).read_text()
+    (run / name).write_bytes(text.encode(encoding))
+    codes = {check.code for check in read_run(run).trials[0].checks if not check.ok}
+    assert DOCUMENTS[name] in codes
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("record", ["preflight", "readiness"])
+def test_a_run_of_version_2_proves_that_it_was_ready_and_one_of_before_need_not(
+    record: str, version: int, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    del run.run[record]
+    if version == 1:
+        _as_version_1(run)
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == ("passed.reward_1" if version == 1 else "invalid_evaluation.proof_missing")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("record", ["preflight", "readiness"])
+def test_a_check_that_refused_the_start_is_believed_in_a_record_of_any_version(
+    record: str, version: int, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    checks = run.run["readiness"]["checks"] if record == "readiness" else run.run["preflight"]
+    checks[0]["passed"] = False
+    if version == 1:
+        _as_version_1(run)
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == "invalid_evaluation.proof_missing"
+
+
+@pytest.mark.parametrize(("version", "code"), [(1, "passed.reward_1"), (2, "invalid_evaluation.told_differently")])
+def test_a_plan_of_version_1_belongs_to_evidence_of_version_1(version: int, code: str, tmp_path: Path) -> None:
+    run = passing_run(1)
+    plan = run.trial.plan
+    plan["schema"] = "benchsite.environment-plan/v1"
+    del plan["conduct"], plan["deadlines"]
+    if version == 1:
+        _as_version_1(run)
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).code == code
+
+
+@pytest.mark.parametrize("missing", ["gateway", "probe", "ended_at"])
+def test_an_earlier_run_that_does_not_name_its_gateway_its_probe_or_its_end_is_not_evaluated(
+    missing: str, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    run.run[missing] = None
+    _as_version_1(run)
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == "invalid_evaluation.proof_missing"
+
+
+def _as_version_1(run: RunCase) -> None:
+    """The spec names no version, and ledger and run's record do not name each other."""
+    del run.spec["evidence_version"], run.run["ledger_sha256"]
+    run.ledger.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("reward", "code"),
+    [
+        ({"txt": b"1", "json": None}, "passed.reward_1"),
+        ({"txt": b"1", "json": b'{"reward":1.0,"resolved":true}'}, "integrity.reward_both_files"),
+    ],
+)
+def test_a_file_that_a_verifier_wrote_beside_its_reward_is_kept_and_decides_nothing(
+    reward: dict[str, bytes | None], code: str, tmp_path: Path
+) -> None:
+    """OX18."""
+    run = passing_run(1)
+    beside = b'{"resolved":true,"regressions":[]}'
+    run.trial.kept["verifier/reward-details.json"] = beside
+    run.trial.reward(**reward)
+    folder = run.write(tmp_path / "run")
+    assert classify_trial(read_run(folder).trials[0]).code == code
+    assert (folder / "trials/1/kept/verifier/reward-details.json").read_bytes() == beside

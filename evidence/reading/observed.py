@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from evidence.reading.clocks import is_recorded
+from runs.documents.ceilings import TRANSFER_BYTES
 from runs.wire.copies import MAX_ENTRIES, Entry, combined_sha256
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -285,20 +286,20 @@ def parse(data: bytes) -> Observed:
 
 def _event(line: bytes) -> AnyEvent | str:
     """The line if it is exactly what the provider writes, its canonical form included, which no doubled key, other
-    number or other encoding has; otherwise what is wrong."""
+    number or other encoding has, and its time, which can be compared with every other; otherwise what is wrong."""
     try:
         event: AnyEvent = _DECODER.decode(line)
         written = json.dumps(msgspec.to_builtins(event), sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return type(error).__name__
-    return event if written.encode("ascii") == line else "not as it is written"
+    if written.encode("ascii") != line:
+        return "not as it is written"
+    return event if is_recorded(event.at) else "time"
 
 
 def _contradictions(event: AnyEvent, number: int) -> Iterator[str]:
     if event.seq != number:
         yield "sequence"
-    if not is_recorded(event.at):
-        yield "time"
     if isinstance(event, Exec) and event.cancelled and event.ended:
         yield "a cancelled command that ended"
     if isinstance(event, Transfer):
@@ -335,6 +336,8 @@ def download_contradictions(transfer: Transfer) -> Iterator[str]:
     place = places.get(transfer.purpose, f"kept/artifacts/{transfer.path.strip('/')}")
     if transfer.kept != place and (transfer.kept is not None or transfer.files):
         yield "kept elsewhere"
+    if transfer.kept is not None and transfer.size > TRANSFER_BYTES:
+        yield "more than a transfer takes"
     yield from _listing_contradictions(transfer)
 
 

@@ -12,7 +12,8 @@ from evidence.reading import observed
 from evidence.reading.observed import parse
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
-from tests.evidence.folders import RunCase, passing_run
+from runs.documents.ceilings import TRANSFER_BYTES
+from tests.evidence.folders import RunCase, list_files, passing_run
 
 
 class Counted:
@@ -51,6 +52,18 @@ def test_4d_a_file_that_is_named_five_hundred_times_is_not_hashed_at_all(hashed:
     run.trial.events[place:place] = [dict(run.trial.events[place]) for _ in range(500)]
     assert code_of(run, tmp_path) == "integrity.record_course"
     assert hashed.asked == []
+
+
+def test_files_that_are_together_larger_than_a_transfer_are_not_hashed_at_all(hashed: Counted, tmp_path: Path) -> None:
+    run = passing_run(1)
+    transfer = run.trial.event("transfer", purpose="artifact", path="/app/output")
+    each = TRANSFER_BYTES // 2
+    files = [{"path": f"{n}.bin", "size": each, "sha256": "a" * 64, "modified": 0} for n in range(3)]
+    list_files(transfer, files)
+    assert code_of(run, tmp_path / "larger") == "integrity.observed_broken"
+    assert hashed.asked == []
+    list_files(transfer, files[:2])  # as large as a transfer: what is there is compared
+    assert code_of(run, tmp_path / "as large") == "integrity.artifact_hash"
 
 
 def test_4c_thousands_of_transfers_are_read_no_further_than_the_attendant_writes(tmp_path: Path) -> None:

@@ -131,6 +131,19 @@ FILES = [
 ]
 
 
+# Texts that are no time as our own side writes it, some of which cannot be compared with one that is.
+NO_TIMES = ["", "2026-W49-2", "2026-06-17T04:00:05.000000", "0001-01-01T00:00:00", "9999-12-31T23:59:59.999999Z"]
+
+
+@pytest.mark.parametrize("text", NO_TIMES)
+def test_any_line_of_the_record_with_a_time_that_is_none_breaks_it(text: str, tmp_path: Path) -> None:
+    for number, _ in enumerate(passing_run(1).trial.events):
+        run = passing_run(1)
+        run.trial.events[number]["at"] = text
+        (trial,) = read_run(run.write(tmp_path / str(number))).trials
+        assert classify_trial(trial).code == "integrity.observed_broken"
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return passing_run(1).write(tmp_path_factory.mktemp("base") / "run")

@@ -62,7 +62,7 @@ class PublicKey:
             return "key.revoked"
         if moment > now + CLOCK_SLACK:
             return "key.signed_in_the_future"
-        if self.not_before is not None and moment < self.not_before - CLOCK_SLACK:
+        if self.not_before is not None and moment + CLOCK_SLACK < self.not_before:
             return "key.not_yet_valid"
         if self.not_after is not None and moment > self.not_after:
             return "key.expired"

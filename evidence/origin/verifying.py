@@ -178,7 +178,8 @@ def _data(files: Folder, path: str, found: Verification) -> bytes | None:
 
 
 def _signer(envelope: Envelope, statement: Statement, keys: list[PublicKey], now: datetime) -> Signer:
-    """The key that signed, the first whose signature counts before others."""
+    """The key that signed, the first whose signature counts before others. Of a key that is given twice, as in an old
+    list and a new one, the copy by which it does not count decides."""
     moment = statement.signed_at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def signer(code: str, sentence: str, key: PublicKey | None = None) -> Signer:
@@ -192,8 +193,9 @@ def _signer(envelope: Envelope, statement: Statement, keys: list[PublicKey], now
         if any(key.key_id in named for key in keys):
             return signer("signature.wrong", f"The {statement.role}'s signature names a given key and is not its own.")
         return signer("signature.other_key", f"None of the given keys signed the {statement.role}'s statement.")
-    found = [_judged(key, statement, now, signer) for key in tried]
-    return next((each for each in found if each.counts), found[0])
+    found = sorted((_judged(key, statement, now, signer) for key in tried), key=lambda each: each.counts)
+    ended = {each.key_id for each in found if not each.counts}
+    return next((each for each in found if each.key_id not in ended), found[0])
 
 
 def _judged(key: PublicKey, statement: Statement, now: datetime, signer: Callable[..., Signer]) -> Signer:

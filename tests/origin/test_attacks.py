@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -355,15 +355,31 @@ def test_without_any_statement_nothing_is_claimed(tmp_path: Path) -> None:
 )
 def test_a_key_counts_only_for_its_role_and_at_its_time(changes: dict[str, Any], code: str, tmp_path: Path) -> None:
     run = signed_run(tmp_path / "run")
-    found = verified(run, [public(WORKER, **{"role": "worker", **changes}), KEYS[1]])
-    assert codes(found) == {code}
-    assert not found.holds
+    ended = public(WORKER, **{"role": "worker", **changes})
+    # Beside an older copy of the list, or the bare key, which says of no end, it does not count either.
+    for keys in ([ended, KEYS[1]], [KEYS[0], ended, KEYS[1]], [ended, public(WORKER), KEYS[1]]):
+        found = verified(run, keys)
+        assert codes(found) == {code}
+        assert not found.holds
 
 
 def test_a_key_that_expired_or_was_retired_since_still_counts_for_what_it_signed(tmp_path: Path) -> None:
     run = signed_run(tmp_path / "run")
     late = {"not_after": NOW - timedelta(minutes=30), "retired_at": NOW - timedelta(minutes=45)}
     assert verified(run, [public(WORKER, role="worker", **late)]).holds
+
+
+def test_another_key_that_counts_is_enough_beside_one_that_was_revoked(tmp_path: Path) -> None:
+    run = signed_run(tmp_path / "run")
+    payload = payload_of(run)
+    twice = Envelope(payload, (sign(payload, WORKER), sign(payload, OTHER)))
+    (run / RUN_ENVELOPE).write_bytes(write_envelope(twice))
+    assert verified(run, [public(WORKER, role="worker", revoked_at=NOW), public(OTHER, role="worker")]).holds
+
+
+def test_a_key_that_was_always_valid_verifies(tmp_path: Path) -> None:
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    assert verified(signed_run(tmp_path / "run"), [public(WORKER, role="worker", not_before=first)]).holds
 
 
 def test_a_statement_from_the_future_does_not_count(tmp_path: Path) -> None:

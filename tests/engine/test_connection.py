@@ -79,6 +79,7 @@ def test_a_ready_endpoint_holds_every_check(ready: Done) -> None:
     assert (ready.code, ready.json["outcome"]) == (0, "ready")
     assert codes(ready) == [
         "endpoint.reachable", "endpoint.authenticated", "endpoint.answered", "endpoint.model_present",
+        "credential.searched",
     ]  # fmt: skip
     assert 0 < ready.json["seconds"] < 5
 

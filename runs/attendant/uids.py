@@ -103,11 +103,12 @@ def _has_a_name(uid: int) -> bool:
 
 
 def _running() -> set[int]:
-    """Every user id, of any kind, of every process."""
+    """Every user id, of any kind, of every process. One that has ended, and waits for its parent to ask, has none."""
     found: set[int] = set()
     for place in PROC.glob("[0-9]*/status"):
         with suppress(OSError):
-            for line in place.read_text(errors="replace").splitlines():
-                if line.startswith("Uid:"):
-                    found.update(map(int, line.split()[1:]))
+            lines = place.read_text(errors="replace").splitlines()
+            status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            if status["State"][0] not in "ZX":
+                found.update(map(int, status["Uid"].split()))
     return found

@@ -75,6 +75,14 @@ def test_an_id_that_runs_a_process_is_passed_over() -> None:
         running.kill()
 
 
+@needs_root
+def test_the_id_of_a_process_that_has_ended_is_free_before_its_parent_asks() -> None:
+    with subprocess.Popen(["true"], user=72_000) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        with own_uid(RANGE) as ours:
+            assert ours.number == 72_000
+
+
 def test_an_id_that_is_a_users_or_given_to_one_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_has_a_name", lambda uid: uid == 72_000)
     (tmp_path / "subuid").write_text("not a line\nsomebody:72001:1\n")

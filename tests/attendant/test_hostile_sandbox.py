@@ -17,7 +17,8 @@ from tests.engine.site import wait_until
 
 pytestmark = pytest.mark.harbor_compatibility
 
-# Says that it is ready, waits for the go, and then does what the config names.
+# Says that it is ready, hears the whole go (a peer that stops hearing before that is lost, and no violation), and then
+# does what the config names.
 HARBOR = """
 import json, os, signal, socket, sys, time
 for number in range(1, 65):
@@ -32,7 +33,7 @@ def say(**message):
     peer.sendall(frame(b"M", json.dumps(message).encode()))
 say(do="ready")
 received = b""
-while b"act-" not in received:
+while b"act-" not in received or not received.endswith(b"E" + bytes(4)):
     received += peer.recv(65536)
 act = received[received.index(b"act-") + 4:].split(b"\\"")[0].decode()
 def begun():

@@ -16,8 +16,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-MAX_BYTES = 64 * 1024 * 1024
-MAX_LINE_BYTES = 64 * 1024  # the gateway writes less than 1 KiB
+# Far more than the requests of a run and the refusals that get a line of their own.
+MAX_BYTES = 16 * 1024 * 1024
+MAX_LINES = 16_384
+MAX_LINE_BYTES = 4096  # the gateway writes less than 1 KiB
 FIRST_PREVIOUS = "0" * 64
 
 Kind = Literal["ok", "refused", "upstream_error", "malformed", "wrong_model"]
@@ -28,6 +30,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,64}\Z")]
 # UTC with microseconds; texts of this form sort as their times do.
 Time = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")]
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _SENTENCES = {
     "ledger.missing": "The gateway's ledger was not kept, so nothing proves what the endpoint answered.",
     "ledger.too_large": "The gateway's ledger is larger than a ledger can be.",
@@ -222,6 +225,8 @@ def _shape_fault(data: bytes | None) -> LedgerFault | None:
         return LedgerFault("ledger.missing")
     if len(data) > MAX_BYTES:
         return LedgerFault("ledger.too_large", detail=f"{len(data)} bytes")
+    if (lines := data.count(b"\n")) > MAX_LINES:
+        return LedgerFault("ledger.too_large", detail=f"{lines} lines")
     return None
 
 
@@ -241,7 +246,8 @@ class _Reading:
     def read(self, data: bytes) -> LedgerFault | None:
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            if fault := self._line(data[start:end]):
+            # Of a line that is too long no more is copied than shows it.
+            if fault := self._line(data[start : min(end, start + MAX_LINE_BYTES + 1)]):
                 return fault
             start = end + 1
         if start < len(data):
@@ -315,4 +321,4 @@ def _record(line: bytes) -> _Record | None:
 
 
 def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.documents.ledger import MAX_BYTES, MAX_LINE_BYTES, LedgerReport, read_ledger
+from runs.documents import ledger as ledgers
+from runs.documents.ledger import MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, LedgerReport, read_ledger
 from runs.images.gateway.model_gateway import ledger as gateways
 from runs.images.gateway.model_gateway.config import Run
 from runs.images.gateway.model_gateway.ledger import LINES_PER_KIND, Entry, Ledger
@@ -246,10 +247,33 @@ def test_a_ledger_of_nothing_but_structure_is_never_built(unit: bytes) -> None:
     tracemalloc.start()
     try:
         found = read_ledger(data).fault
-        assert found is not None and found.code == "ledger.malformed_line"
-        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+        assert found is not None
+        assert found.code == ("ledger.too_large" if unit == b"\n" else "ledger.malformed_line")
+        assert tracemalloc.get_traced_memory()[1] < len(data) / 8
     finally:
         tracemalloc.stop()
+
+
+def test_of_a_ledger_with_more_lines_than_a_ledger_can_have_none_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_lines: list[bytes] = []
+    real = ledgers._record
+    monkeypatch.setattr(ledgers, "_record", lambda line: read_lines.append(line) or real(line))
+    whole = written(*[completed(1)] * (MAX_LINES - 2))
+    assert len(whole) == MAX_LINES
+    assert read(whole).intact and len(read_lines) == MAX_LINES
+    read_lines.clear()
+    assert fault(written(*[completed(1)] * (MAX_LINES - 1))) == "ledger.too_large"
+    assert read_lines == []
+
+
+def test_every_line_that_the_gateway_can_write_is_within_the_bound_of_a_line() -> None:
+    most = 2**53
+    largest = Entry(
+        trial=most, kind="upstream_error", code="c" * 64, status=most, prompt_tokens=most, completion_tokens=most,
+        bytes_in=most, bytes_out=most, duration_ms=most, request_sha256=SHA, response_sha256=SHA, message_sha256=SHA,
+        session_matches=False,
+    )  # fmt: skip
+    assert max(map(len, written(largest))) < MAX_LINE_BYTES / 4
 
 
 @given(place=st.integers(min_value=0), value=st.integers(min_value=0, max_value=255))

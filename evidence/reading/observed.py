@@ -1,8 +1,8 @@
-"""The environment provider's record of one trial, parsed.
+"""The attendant's record of one trial, parsed.
 
 Reads `observed.jsonl`: one canonical JSON object per line, numbered from 0. Our own side writes it outside every
 container, so it is the proof that classification rests on; it is read as strictly as what others write: each line is
-one of the closed types below, byte for byte as the provider writes it, and says nothing that contradicts itself.
+one of the closed types below, byte for byte as the attendant writes it, and says nothing that contradicts itself.
 """
 
 import json
@@ -20,7 +20,7 @@ from runs.documents.ceilings import TRANSFER_BYTES
 from runs.wire.copies import MAX_ENTRIES, Entry, combined_sha256
 
 MAX_BYTES = 8 * 1024 * 1024
-# What the provider writes at most.
+# What the attendant writes at most.
 MAX_EVENTS = 2_000
 MAX_PROBLEMS = 20
 AGENT = "agent"
@@ -285,7 +285,7 @@ def parse(data: bytes) -> Observed:
 
 
 def _event(line: bytes) -> AnyEvent | str:
-    """The line if it is exactly what the provider writes, its canonical form included, which no doubled key, other
+    """The line if it is exactly what the attendant writes, its canonical form included, which no doubled key, other
     number or other encoding has, and its time, which can be compared with every other; otherwise what is wrong."""
     try:
         event: AnyEvent = _DECODER.decode(line)

@@ -7,7 +7,7 @@ the files sorted by the code points of their paths below the folder:
 
 What stands there as something else than a plain file, cannot be read or is larger than 64 MiB has null for its hash and
 0 for its size: it is part of the tree, and nothing of it is believed. What a desktop system puts beside a copy is no
-part of it (`benchsite.lib.foreign_files`); a file of such a name that was evidence is held to the provider's record.
+part of it (`benchsite.lib.foreign_files`); a file of such a name that was evidence is held to the attendant's record.
 """
 
 import re

@@ -163,7 +163,7 @@ def _moment(text: object) -> datetime | None:
 
 
 def _seconds(earlier: str, later: str) -> float:
-    """Between two times of the ledger or the provider's record. Not a number, which is in no interval, when one is no
+    """Between two times of the ledger or the attendant's record. Not a number, which is in no interval, when one is no
     time: the record of such a line is broken, which is judged before."""
     begun, ended = _moment(earlier), _moment(later)
     return math.nan if begun is None or ended is None else (ended - begun).total_seconds()

@@ -1,4 +1,4 @@
-"""All checks and proofs of one trial: journal, provider's record, stored files and spec against each other."""
+"""All checks and proofs of one trial: journal, attendant's record, stored files and spec against each other."""
 
 from dataclasses import asdict
 from itertools import islice
@@ -83,7 +83,7 @@ def _only(names: tuple[str, ...]) -> str | None:
 
 
 def _configuration_checks(context: RunContext, files: TrialFiles) -> list[Proof]:
-    """Once a container was opened, Harbor and the provider had been given their configurations."""
+    """Once a container was opened, Harbor and the attendant had been given their configurations."""
     if not files.observed.opened:
         return []
     run_id = text(context.document.get("run_id"))
@@ -188,7 +188,7 @@ def _complete_proof(files: TrialFiles, course: Course) -> Proof:
 def _reward_age_check(observed: Observed) -> Proof:
     """A reward that is older than its verifier's container was not written by it (RW02).
 
-    Its time is the one that it had in the container, as the provider recorded it: those of copies are whatever made
+    Its time is the one that it had in the container, as the attendant recorded it: those of copies are whatever made
     them. Records of earlier versions have none.
     """
     opened = [moment(item.at) for item in observed.opened if item.role == VERIFIER]

@@ -1,7 +1,8 @@
-"""The configurations that Harbor and the provider were given, `config.json` and `environment.json`, against the spec.
+"""The configurations that Harbor and the attendant were given, `config.json` and `environment.json`, against the spec.
 
 What Harbor made of its configuration is compared in `evidence.harbor`; this closes the chain. It is written apart
-from the engine that writes those files, so that a mistake there is a difference here.
+from the engine that writes those files (`runs.engine.trials.harbor_config`), so that a mistake there is a difference
+here; a test holds both against each other.
 """
 
 import re
@@ -148,7 +149,7 @@ def _plan_checks(
     expected: dict[str, object],
     base: str,
 ) -> list[Proof]:
-    """The provider's plan: whose run and task, and what each container is made of."""
+    """The attendant's plan: whose run and task, and what each container is made of."""
     number = PurePosixPath(base).name
     wanted = {"trial": int(number) if number.isdecimal() else None, **expected}
     if plan.get("schema") != OLDER_PLAN_SCHEMA or spec.evidence_version > 1:

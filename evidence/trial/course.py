@@ -1,4 +1,4 @@
-"""The course of a trial: in which order, and how often, its steps may stand in the provider's record.
+"""The course of a trial: in which order, and how often, its steps may stand in the attendant's record.
 
 A record is a sequence with a grammar. A course lists for each container its stages, in their order, with the steps that
 each may hold; every step stands in its stage or in no record at all. What differs between plans of trials is data.
@@ -45,12 +45,12 @@ class Course:
     """The stages of each container, in the order of the containers: one is closed before the next is opened.
 
     `work` is the one command of each whose end is graded or is the grading; nothing is copied out of a container of
-    `hushed` while another process may live in it.
+    `killed_first` while another process may live in it.
     """
 
     stages: Mapping[str, tuple[Stage, ...]]
     work: Mapping[str, Step] = field(default_factory=dict)
-    hushed: frozenset[str] = frozenset()
+    killed_first: frozenset[str] = frozenset()
 
 
 ENDING = (Stage(needed=("state", "removed")), Stage(needed=(CLOSED,)))
@@ -89,7 +89,7 @@ def environment_course(artifacts: tuple[str, ...]) -> Course:
             ),
         },
         work={AGENT: "exec agent", VERIFIER: "exec verifier"},
-        hushed=frozenset({AGENT}),
+        killed_first=frozenset({AGENT}),
     )
 
 
@@ -140,7 +140,7 @@ class _Followed:
         self.role = role
         self._stages = course.stages[role]
         self._work = course.work.get(role)
-        self._needs_hush = role in course.hushed
+        self._killed_first = role in course.killed_first
         self._stage = 0
         self._taken: Counter[Step] = Counter()
         self._remaining: int | None = None
@@ -165,7 +165,12 @@ class _Followed:
             yield f"{_words(event)} began before the step before it ended"
         if isinstance(event, KilledOthers):
             self._remaining = event.remaining
-        if isinstance(event, Transfer) and event.direction == "download" and self._needs_hush and self._remaining != 0:
+        if (
+            isinstance(event, Transfer)
+            and event.direction == "download"
+            and self._killed_first
+            and self._remaining != 0
+        ):
             yield f"{_words(event)} while other processes may live"
         if step != VERSION:  # asked beside the set-up
             self._latest = event.mono

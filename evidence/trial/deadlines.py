@@ -37,7 +37,7 @@ def moment_after(start: object, limit: float | None) -> str | None:
 
 
 def _phase_deadline(context: RunContext, files: TrialFiles) -> Deadline | None:
-    """The first stage that was stopped at its own limit, by the provider's record of its commands.
+    """The first stage that was stopped at its own limit, by the attendant's record of its commands.
 
     The environment's start has no command; there Harbor's own times count, and only when nothing came after.
     """

@@ -57,7 +57,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """The agent's own command. `ended` says that its exit was recorded by the provider."""
+    """The agent's own command. `ended` says that its exit was recorded by the attendant."""
 
     ended: bool = False
     exit_code: int | None = None

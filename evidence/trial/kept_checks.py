@@ -1,4 +1,4 @@
-"""Checks of the copies that the provider kept: each is what it saw, and nothing is beside them."""
+"""Checks of the copies that the attendant kept: each is what it saw, and nothing is beside them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _INPUT = "integrity.verifier_input"
 
 
 def kept_checks(folder: Folder, base: str, observed: Observed) -> list[Proof]:
-    """Each kept file is byte for byte what the provider hashed when it copied it. Of a record that follows its course
+    """Each kept file is byte for byte what the attendant hashed when it copied it. Of a record that follows its course
     each is read once: it names no place twice, and no file of a place twice."""
     redactions = _redactions(folder, base)
     checks = []

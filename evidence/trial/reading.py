@@ -1,4 +1,4 @@
-"""Reading one trial: puts the provider's record, Harbor's files and the ledger into TrialFacts."""
+"""Reading one trial: puts the attendant's record, Harbor's files and the ledger into TrialFacts."""
 
 from evidence.harbor.reported import contradictions
 from evidence.reading.clocks import is_before
@@ -184,7 +184,7 @@ def _verifier(observed: Observed) -> VerifierFacts:
 
 
 def _reward(context: RunContext, files: TrialFiles) -> Reward:
-    """The reward from the provider's own copy; Harbor rewrites its files while scrubbing."""
+    """The reward from the attendant's own copy; Harbor rewrites its files while scrubbing."""
     kept = f"{files.base}/kept/verifier"
     return read_reward(
         context.folder.read(f"{kept}/reward.json", limit=MAX_REWARD_BYTES),

@@ -1,4 +1,4 @@
-"""Checks of the files that went into a container: the provider's record against the bundle's reviewed manifest.
+"""Checks of the files that went into a container: the attendant's record against the bundle's reviewed manifest.
 
 The manifest is kept with the run and believed only by its hash, which the confirmed spec holds (design 6): it leaves no
 unhashed input.

@@ -52,7 +52,7 @@ def engine() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class ContainerIdentity:
     """Which container this is, in Harbor's words and in ours."""
 
     role: str
@@ -64,9 +64,9 @@ class Who:
 class Container:
     """One container of the trial. Not yet created until `open`; `close` is harmless at any time and twice."""
 
-    def __init__(self, journal: Journal, who: Who, plan: RolePlan, observed: Observed) -> None:
+    def __init__(self, journal: Journal, identity: ContainerIdentity, plan: RolePlan, observed: Observed) -> None:
         self._journal = journal
-        self._who = who
+        self._identity = identity
         self._plan = plan
         self._observed = observed
         self._api: Any = None
@@ -96,9 +96,9 @@ class Container:
             self._api,
             self._journal,
             {
-                "trial": self._who.trial,
-                "session_id": self._who.session_id,
-                "trial_uuid": self._who.trial_uuid,
+                "trial": self._identity.trial,
+                "session_id": self._identity.session_id,
+                "trial_uuid": self._identity.trial_uuid,
             },
             self._request(),
         )
@@ -112,7 +112,7 @@ class Container:
             raise EngineFailed(
                 "container.image", "The engine started another image than the locked one.", seen["Image"]
             )
-        self._observed.write("opened", self._who.role, **self._opened(seen))
+        self._observed.write("opened", self._identity.role, **self._opened(seen))
 
     def run(
         self,
@@ -138,7 +138,7 @@ class Container:
             if remaining == 0:
                 break
             time.sleep(KILL_PAUSE_S * min(attempt + 1, 10))
-        self._observed.write("killed_others", self._who.role, remaining=remaining)
+        self._observed.write("killed_others", self._identity.role, remaining=remaining)
         return remaining
 
     def count(self) -> None:
@@ -148,7 +148,7 @@ class Container:
         self._counted = True
         found = self._counters()
         self._observed.write(
-            "counters", self._who.role, available=found is not None, **(found or counters.NOTHING_KNOWN)
+            "counters", self._identity.role, available=found is not None, **(found or counters.NOTHING_KNOWN)
         )
 
     def is_left_full(self) -> bool:
@@ -173,7 +173,7 @@ class Container:
                 step()
             except Exception as error:
                 self._fail("stop", error)
-        self._observed.write("closed", self._who.role)
+        self._observed.write("closed", self._identity.role)
 
     def discard(self) -> None:
         """Remove a container that nobody used; what fails stands in the journal, for the cleanup."""
@@ -216,7 +216,7 @@ class Container:
             state = self._api.inspect_container(self.id)["State"]
         self._observed.write(
             "state",
-            self._who.role,
+            self._identity.role,
             status=state["Status"],
             exit_code=state.get("ExitCode"),
             oom_killed=bool(state.get("OOMKilled")),
@@ -225,16 +225,16 @@ class Container:
     def _remove(self) -> None:
         assert self._owned is not None
         outcome = remove_owned(self._api, self._journal, self._owned.intent.nonce, bound_s=REMOVE_BOUND_S)
-        self._observed.write("removed", self._who.role, outcome=str(outcome))
+        self._observed.write("removed", self._identity.role, outcome=str(outcome))
 
     def _fail(self, where: str, error: Exception) -> None:
-        record_failure(self._observed, self._who.role, where, error)
+        record_failure(self._observed, self._identity.role, where, error)
 
     def _request(self) -> ContainerRequest:
         plan = self._plan
         hosts = {plan.gateway_host: plan.gateway_ip} if plan.gateway_host and plan.gateway_ip else {}
         return ContainerRequest(
-            role=Role(self._who.role),
+            role=Role(self._identity.role),
             image_id=plan.image_id,
             command=plan.command or HOLDER,
             cpus=plan.cpus,
@@ -245,16 +245,16 @@ class Container:
             network=plan.network_id,
             hosts=hosts,
             env=plan.env,
-            capabilities=CAPABILITIES[self._who.role],
+            capabilities=CAPABILITIES[self._identity.role],
         )
 
     def _opened(self, seen: dict[str, Any]) -> dict[str, Any]:
         host = seen["HostConfig"]
         nofile = [u["Hard"] for u in host.get("Ulimits") or [] if u["Name"] == "nofile"]
         return {
-            "trial": self._who.trial,
-            "trial_uuid": self._who.trial_uuid,
-            "session_id": self._who.session_id,
+            "trial": self._identity.trial,
+            "trial_uuid": self._identity.trial_uuid,
+            "session_id": self._identity.session_id,
             "container_id": self.id,
             "image_id": seen["Image"],
             "limits": {

@@ -28,7 +28,7 @@ from runs.attendant.sandbox import GO, Sandbox, SandboxMissing, pair, sandbox_us
 from runs.attendant.service import Service, Trial, go_files
 from runs.ownership import Journal, JournalError, process_identity
 from runs.wire import frames
-from runs.wire.failures import ProviderError
+from runs.wire.failures import AttendantError
 from runs.wire.frames import Closed, Violation
 
 MAX_LINE_BYTES = 4096
@@ -140,7 +140,7 @@ class Attendant:
         try:
             self.journal.check_open()
             plan = load_plan(folder / "environment.json")
-        except (JournalError, ProviderError) as error:
+        except (JournalError, AttendantError) as error:
             raise NotStarting(Exit.NOT_ALLOWED, f"{error.sentence} [{error.code}]") from error
         observed = observed_at(folder / "observed.jsonl")
         observed.hide(token)

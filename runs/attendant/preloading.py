@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from runs.attendant.container import Container
 
-_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead")
+_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="preload")
 _ready: dict[str, Future[Container]] = {}
 
 

@@ -29,7 +29,7 @@ from runs.attendant.commands import (
     purpose_of,
     script_made_executable,
 )
-from runs.attendant.container import Container, Who, record_failure
+from runs.attendant.container import Container, ContainerIdentity, record_failure
 from runs.attendant.execs import Command
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
@@ -38,7 +38,7 @@ from runs.ownership import Journal
 from runs.ownership.storage import read_bounded
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
-from runs.wire.failures import ProviderError, StartRefused, translated
+from runs.wire.failures import AttendantError, StartRefused, translated
 from runs.wire.frames import Frame, Violation
 from runs.wire.tar_reader import TOO_MUCH, Limits, unpack
 from runs.wire.threads import in_thread, settled
@@ -195,7 +195,7 @@ class Service:
             if not work.cancelled():
                 raise
             fields, contents = {"cancelled": True}, []
-        except ProviderError as error:
+        except AttendantError as error:
             kind = type(error).__name__
             fields, contents = {"error": {"kind": kind, "code": error.code, "sentence": error.sentence}}, []
         self.writer.write(frames.message({**fields, "contents": len(contents)}))
@@ -248,7 +248,7 @@ class Service:
                 return {}, []
             case requests.Look():
                 self._require_downloadable(request)
-                looked = await self._session(request).bring(request.path)
+                looked = await self._session(request).download(request.path)
                 # Of what is refused Harbor would make an empty folder and send that to the verifier.
                 return {"root": looked.root if looked.is_taken else None}, []
             case requests.Download():
@@ -266,7 +266,7 @@ class Service:
         try:
             with translated("start"):
                 await in_thread(lambda: self._open(request, role))
-        except ProviderError as error:
+        except AttendantError as error:
             record_failure(self.trial.observed, role, "start", error)
             raise
         session = self.sessions[request.session]
@@ -276,17 +276,17 @@ class Service:
     def _open(self, request: requests.Start, role: str) -> None:
         trial, plan = self.trial, self.trial.plan
         self._check(request, role)
-        who = Who(role, plan.trial, request.session, str(request.trial_uuid))
+        identity = ContainerIdentity(role, plan.trial, request.session, str(request.trial_uuid))
         ready = preloading.take(request.session)
-        container = ready or _container(trial, who)
+        container = ready or _container(trial, identity)
         # Known before it is created, so that `close` finds it however far this comes.
         self.sessions[request.session] = Session(
             container,
-            who,
+            identity,
             plan,
             trial.observed,
             artifacts=trial.artifacts(),
-            beside_agent=lambda: self._prepare_verifier(who),
+            beside_agent=lambda: self._prepare_verifier(identity),
             # Most likely no verifier comes any more; after a deadline one does, and starts on its own.
             after_cancel=preloading.discard_all,
         )
@@ -294,11 +294,11 @@ class Service:
             container.start()
         container.announce()
 
-    def _prepare_verifier(self, agent: Who) -> None:
+    def _prepare_verifier(self, agent: ContainerIdentity) -> None:
         conduct = self.trial.plan.conduct
         expected = agent.session_id.removesuffix(conduct[agent.role].session) + conduct["verifier"].session
-        who = Who("verifier", agent.trial, expected, agent.trial_uuid)
-        preloading.prepare(expected, lambda: _container(self.trial, who))
+        identity = ContainerIdentity("verifier", agent.trial, expected, agent.trial_uuid)
+        preloading.prepare(expected, lambda: _container(self.trial, identity))
 
     def _check(self, request: requests.Start, role: str) -> None:
         """Refuse whatever would soften the trial: another role, another network, a task that wants more."""
@@ -442,7 +442,7 @@ class Service:
     def _kept_artifact(self, path: str) -> Path | None:
         """The copy of an artifact that left the agent's container and may enter the verifier's at the same place."""
         agent = self.sessions.get(self._opened.get("agent", ""))
-        fetched = agent.fetched(path) if agent is not None else None
+        fetched = agent.downloaded(path) if agent is not None else None
         if fetched is None or fetched.copy is None or path not in (CONVENTION_ARTIFACTS, *self.trial.artifacts()):
             return None
         return fetched.copy.root if fetched.is_taken else None
@@ -459,7 +459,7 @@ class Service:
 
     async def _download(self, request: requests.Download) -> "Answer":
         self._require_downloadable(request)
-        fetched = await self._session(request).bring(request.path)
+        fetched = await self._session(request).download(request.path)
         fields: dict[str, Any] = {
             "outcome": fetched.outcome.value,
             "code": fetched.code,
@@ -468,7 +468,7 @@ class Service:
         }
         if fetched.error is not None:
             error = fetched.error
-            assert isinstance(error, ProviderError)
+            assert isinstance(error, AttendantError)
             return {"error": {"kind": type(error).__name__, "code": error.code, "sentence": error.sentence}}, []
         if fetched.copy is None or fetched.root is None or not fetched.copy.root.exists():
             return fields, []
@@ -519,9 +519,9 @@ def go_files(trial: Trial) -> Iterator[bytes]:
     return tar_writer.stream([config, task])
 
 
-def _container(trial: Trial, who: Who) -> Container:
+def _container(trial: Trial, identity: ContainerIdentity) -> Container:
     journal = Journal(trial.plan.journal_directory, process=os.getpid())
-    return Container(journal, who, trial.plan.roles[who.role], trial.observed)
+    return Container(journal, identity, trial.plan.roles[identity.role], trial.observed)
 
 
 def _is_allowed(policy: requests.Policy, role: str, plan: Plan) -> bool:

@@ -14,16 +14,16 @@ from pathlib import PurePosixPath
 from runs.attendant import records
 from runs.attendant.agent_version import ask_version
 from runs.attendant.commands import Purpose
-from runs.attendant.container import Container, Who, record_failure
+from runs.attendant.container import Container, ContainerIdentity, record_failure
 from runs.attendant.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
 from runs.attendant.execs import Command, Ended, Interrupt, Tail
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Plan
 from runs.wire import tar_writer
 from runs.wire.failures import (
+    AttendantError,
     EngineFailed,
     ExecTimedOut,
-    ProviderError,
     TransferFailed,
     translated,
 )
@@ -51,7 +51,7 @@ class Session:
     def __init__(
         self,
         container: Container,
-        who: Who,
+        identity: ContainerIdentity,
         plan: Plan,
         observed: Observed,
         *,
@@ -60,19 +60,19 @@ class Session:
         after_cancel: Callable[[], None] = lambda: None,
     ) -> None:
         self._container = container
-        self._who = who
+        self._identity = identity
         self._plan = plan
         self._observed = observed
         self._artifacts = tuple(artifacts)
         self._beside_agent = beside_agent
         self._after_cancel = after_cancel
         self._cancelled = False
-        self._rooms = {} if who.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
+        self._rooms = {} if identity.role == "verifier" else _rooms(plan.roles["verifier"].tmpfs)
         self._outbox: list[tar_writer.Upload] = []
         self._results: dict[str, Fetched] = {}
         self._version: asyncio.Task[None] | None = None
-        self._hushed = False
-        self._exclusive = plan.conduct[who.role].exclusive
+        self._others_killed = False
+        self._exclusive = plan.conduct[identity.role].exclusive
         self.commands_run = 0
         self.agent_ran = False
 
@@ -86,7 +86,7 @@ class Session:
             self.agent_ran = True
             self._beside_agent()
         self.commands_run += 1
-        self._hushed = False
+        self._others_killed = False
         output, interrupt = Tail(self._plan.bounds.exec_output_bytes), Interrupt()
         started = time.monotonic()
         try:
@@ -100,7 +100,7 @@ class Session:
             self._write_exec(purpose, _cut_short(started), output, cancelled=True)
             await self._kill_after_cancel()
             raise
-        except ProviderError as error:
+        except AttendantError as error:
             self._write_exec(purpose, _cut_short(started), output)
             self._failed("exec", error)
             raise
@@ -135,9 +135,9 @@ class Session:
         try:
             with translated("version"):
                 version, exit_code = await in_thread(lambda: ask_version(self._container, user))
-        except ProviderError as error:
+        except AttendantError as error:
             self._failed("exec", error)
-        self._observed.write("agent_version", self._who.role, version=version, exit_code=exit_code)
+        self._observed.write("agent_version", self._identity.role, version=version, exit_code=exit_code)
 
     # -- files in ---------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Session:
     def is_fresh_below(self, path: str) -> bool:
         """Whether nothing can stand below `path` yet: an own mount, no command run, nothing sent there."""
         place = PurePosixPath(path)
-        mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._who.role].tmpfs)
+        mounted = any(place.is_relative_to(mount) for mount in self._plan.roles[self._identity.role].tmpfs)
         waiting = any(PurePosixPath(u.target).is_relative_to(place) and u.files for u in self._outbox)
         return mounted and self.commands_run == 0 and not waiting
 
@@ -182,7 +182,7 @@ class Session:
                     on_cancel=interrupt,
                 )  # fmt: skip
             _require_unpacked(ended, said)
-        except ProviderError as error:
+        except AttendantError as error:
             code = error.code
             self._failed("transfer", error)
             raise
@@ -199,14 +199,14 @@ class Session:
 
     # -- files out --------------------------------------------------------------------------------------
 
-    async def bring(self, path: str) -> Fetched:
+    async def download(self, path: str) -> Fetched:
         """Download `path` into `kept/`, once; the result of an earlier download is given again."""
         if path not in self._results:
-            await self._hush()
+            await self._kill_others()
             await self._fetch_all([path, *(p for p in self._expected_with(path) if p not in self._results)])
         return self._results[path]
 
-    def fetched(self, path: str) -> Fetched | None:
+    def downloaded(self, path: str) -> Fetched | None:
         """What an earlier download of `path` came to."""
         return self._results.get(path)
 
@@ -215,22 +215,22 @@ class Session:
             return []
         return [p for p in dict.fromkeys((*self._artifacts, CONVENTION_ARTIFACTS)) if p != path]
 
-    async def _hush(self) -> None:
+    async def _kill_others(self) -> None:
         """Kill what an agent left running. TransferFailed when something survives: nothing is read then."""
         await self.flush()
-        if not self._exclusive or self._hushed:
+        if not self._exclusive or self._others_killed:
             return
         try:
             with translated("kill"):
                 remaining = await in_thread(self._container.kill_others)
-        except ProviderError as error:
+        except AttendantError as error:
             self._failed("transfer", error)
             raise
         if remaining != 0:
             busy = TransferFailed("container.busy", "The agent's processes could not be stopped.", f"{remaining}")
             self._failed("transfer", busy)
             raise busy
-        self._hushed = True
+        self._others_killed = True
 
     async def _fetch_all(self, paths: list[str]) -> None:
         """All downloads and the counters at once; in an exclusive container nothing but us runs by now."""
@@ -247,7 +247,7 @@ class Session:
         limits = Limits(bounds.transfer_bytes, bounds.transfer_files, self._room(purpose, path), tells)
         fetched = fetch(self._container, path, purpose, self._plan.directory / "kept" / kept, limits)
         self._results[path] = fetched
-        self._observed.write("transfer", self._who.role, **records.of_download(fetched, self._plan.directory))
+        self._observed.write("transfer", self._identity.role, **records.of_download(fetched, self._plan.directory))
         if fetched.outcome is DownloadState.FAILED and fetched.error is not None:
             self._failed("transfer", fetched.error)
 
@@ -258,9 +258,9 @@ class Session:
 
     def _purpose(self, path: str) -> tuple[str, str]:
         """The record's word for a download and its place below `kept/`."""
-        if self._who.role == "agent" and path == AGENT_LOGS:
+        if self._identity.role == "agent" and path == AGENT_LOGS:
             return "agent_logs", "agent"
-        if self._who.role == "verifier" and path == VERIFIER_LOGS:
+        if self._identity.role == "verifier" and path == VERIFIER_LOGS:
             return "verifier_logs", "verifier"
         return "artifact", f"artifacts/{path.strip('/')}"
 
@@ -281,22 +281,22 @@ class Session:
         if not future.cancelled() and (error := future.exception()) is not None:
             self._failed("exec", error)
         else:
-            self._hushed = not future.cancelled() and future.result() == 0
+            self._others_killed = not future.cancelled() and future.result() == 0
 
     # -- the record -------------------------------------------------------------------------------------
 
     def _failed(self, where: str, error: BaseException) -> None:
-        record_failure(self._observed, self._who.role, where, error)
+        record_failure(self._observed, self._identity.role, where, error)
 
     def _write_exec(
         self, purpose: Purpose, ended: Ended, output: Tail, *, cancelled: bool = False, extra_bytes: int = 0
     ) -> None:
         fields = records.of_exec(purpose, ended, output, cancelled=cancelled, extra_bytes=extra_bytes)
-        self._observed.write("exec", self._who.role, **fields)
+        self._observed.write("exec", self._identity.role, **fields)
 
     def _write_upload(self, upload: tar_writer.Upload, code: str, note: str | None = None) -> None:
         if upload.purpose != DIRECTORIES:
-            self._observed.write("transfer", self._who.role, **records.of_upload(upload, code, note))
+            self._observed.write("transfer", self._identity.role, **records.of_upload(upload, code, note))
 
 
 def _rooms(tmpfs: dict[str, int]) -> dict[str, Room]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from runs.wire import failures, frames
-from runs.wire.failures import EngineFailed, ProviderError
+from runs.wire.failures import AttendantError, EngineFailed
 from runs.wire.frames import CHUNK, END, MESSAGE, Closed, Frame
 from runs.wire.threads import in_thread
 
 _WAITING = 64
-KINDS: dict[str, type[ProviderError]] = {
+KINDS: dict[str, type[AttendantError]] = {
     kind.__name__: kind
     for kind in (
         failures.StartRefused, failures.EngineFailed, failures.ExecTimedOut, failures.SourceAbsent,
@@ -60,7 +60,7 @@ class Attendant:
         threading.Thread(target=self._listen, daemon=True, name="attendant").start()
 
     async def ask(self, do: str, *, content: Iterator[bytes] | None = None, **fields: Any) -> Answer:
-        """The answer to one question. Raises the ProviderError that the attendant names."""
+        """The answer to one question. Raises the AttendantError that the attendant names."""
         call = Call()
         question = frames.message({"do": do, **fields})
         found = await in_thread(lambda: self._ask(call, question, content), on_cancel=lambda: self._cancel(call))

@@ -10,7 +10,7 @@ from typing import Any, override
 from harbor.environments.base import EnvironmentPath, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 
-from runs.harness import handover
+from runs.harness import downloads
 from runs.harness.client import Answer, attendant
 from runs.harness.refusing import RefusingEnvironment
 from runs.wire import tar_writer
@@ -179,7 +179,7 @@ class OwnedEnvironment(RefusingEnvironment):
     async def _receive(self, source: str, target: Path) -> None:
         answer = await self._ask("download", path=source)
         with translated("handover"):
-            handover.hand_over(source, answer.fields, answer.contents[0] if answer.contents else None, target)
+            downloads.deliver(source, answer.fields, answer.contents[0] if answer.contents else None, target)
 
     # -- small things -----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from benchsite.lib.strict_json import JsonProblem, load_object
 from runs.harness import client
 from runs.wire import frames, tar_writer
 from runs.wire.copies import KeptCopy
-from runs.wire.failures import ProviderError
+from runs.wire.failures import AttendantError
 from runs.wire.frames import Closed, Violation
 from runs.wire.tar_reader import Limits, unpack
 
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> NoReturn:
         _leave(NOT_STARTED)
     client.connect(connection)
     code = run_harbor(harbor, go)
-    hand_over_job(connection, go.parent / "job", code)
+    send_job(connection, go.parent / "job", code)
     _leave(code)
 
 
@@ -118,7 +118,7 @@ def exit_code_of(error: SystemExit) -> int:
     return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
-def hand_over_job(connection: socket.socket, job: Path, code: int) -> None:
+def send_job(connection: socket.socket, job: Path, code: int) -> None:
     """The last message: Harbor's exit code, and its job folder as far as there is one."""
     upload = tar_writer.Upload("job", "/job")
     for artifacts in job.glob("*/artifacts"):  # the attendant has them, from where they came
@@ -126,7 +126,7 @@ def hand_over_job(connection: socket.socket, job: Path, code: int) -> None:
     try:
         if job.is_dir():
             upload = tar_writer.of_directory("job", job, "/job", LIMITS)
-    except ProviderError as error:
+    except AttendantError as error:
         print(f"Harbor's job cannot be handed over: {error}", file=sys.stderr)
     upload.directories.insert(0, ("/job", tar_writer.DIRECTORY_MODE))
     connection.sendall(frames.message({"do": "left", "exit_code": code}))

@@ -55,7 +55,7 @@ class KeptCopy:
         """One hash for the whole copy, see `combined_sha256`."""
         return combined_sha256(self.entries)
 
-    def hand_over(self, target: Path) -> None:
+    def copy_to(self, target: Path) -> None:
         """Give Harbor a copy of its own at `target`; it rewrites files, so never a link to ours."""
         if self.root.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The exceptions that leave the provider, on either side of the socket pair (design 3.7).
+"""The exceptions that leave the attendant, on either side of the socket pair (design 3.7).
 
 None of them is a TimeoutError: Harbor would call that an agent timeout, whatever really happened.
 """
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 DETAIL_CHARS = 500
 
 
-class ProviderError(Exception):
+class AttendantError(Exception):
     """`code` is stable, `sentence` is for people, `detail` is private and never reaches Harbor's files."""
 
     def __init__(self, code: str, sentence: str, detail: str = "") -> None:
@@ -19,31 +19,31 @@ class ProviderError(Exception):
         self.detail = detail[:DETAIL_CHARS]
 
 
-class StartRefused(ProviderError):
+class StartRefused(AttendantError):
     """The environment may not or cannot be started."""
 
 
-class EngineFailed(ProviderError):
+class EngineFailed(AttendantError):
     """The container engine refused, broke or did not answer in time."""
 
 
-class ExecTimedOut(ProviderError):
+class ExecTimedOut(AttendantError):
     """A command reached its own limit; everything else in its container was killed."""
 
 
-class SourceAbsent(ProviderError):
+class SourceAbsent(AttendantError):
     """What should have been downloaded is not there."""
 
 
-class TransferRefused(ProviderError):
+class TransferRefused(AttendantError):
     """The container offered something that is never taken: a link, a device, too much, a forbidden name."""
 
 
-class TransferFailed(ProviderError):
+class TransferFailed(AttendantError):
     """A transfer did not come about for a reason on our side."""
 
 
-class Unsupported(ProviderError):
+class Unsupported(AttendantError):
     """Harbor asked for something that version 1 does not do."""
 
 
@@ -55,13 +55,13 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except ProviderError:
+    except AttendantError:
         raise
     except Exception as error:
         raise own_error(what, error) from error
 
 
-def own_error(what: str, error: Exception) -> ProviderError:
+def own_error(what: str, error: Exception) -> AttendantError:
     code = getattr(error, "code", None)
     sentence = getattr(error, "sentence", None)
     if isinstance(code, str) and isinstance(sentence, str):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from runs.attendant.container import Container, Who
+from runs.attendant.container import Container, ContainerIdentity
 from runs.attendant.observed import Observed
 from runs.attendant.plan import Bounds, Conduct, Deadlines, Plan, RolePlan
 from runs.attendant.session import Session
@@ -154,10 +154,12 @@ class OpenSession:
         self.observed_path = bench.trial / "observed.jsonl"
         self.observed = Observed(self.observed_path)
         bench.stack.callback(self.observed.close)
-        who = Who(role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID)
+        identity = ContainerIdentity(
+            role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID
+        )
         journal = Journal(bench.directory, process=os.getpid())
-        self.container = Container(journal, who, roles[role], self.observed)
-        self.session = Session(self.container, who, self.plan, self.observed, artifacts=artifacts)
+        self.container = Container(journal, identity, roles[role], self.observed)
+        self.session = Session(self.container, identity, self.plan, self.observed, artifacts=artifacts)
 
     def seen(self, event: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.observed_path.read_text().splitlines()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runs.attendant.commands import Purpose
-from runs.attendant.container import Who
+from runs.attendant.container import ContainerIdentity
 from runs.attendant.downloads import AGENT_LOGS
 from runs.attendant.execs import Command, Ended
 from runs.attendant.observed import Observed
@@ -57,8 +57,8 @@ def cancelled(tmp_path: Path) -> Iterator[Callable[[list[int | Exception]], Any]
             roles={"agent": role_plan("a", AGENT_TMPFS), "verifier": role_plan("v", VERIFIER_TMPFS)},
         )  # fmt: skip
         container: Any = Surviving(left)
-        who = Who("agent", 1, "task__x__env", TRIAL_UUID)
-        session = Session(container, who, plan, observed)
+        identity = ContainerIdentity("agent", 1, "task__x__env", TRIAL_UUID)
+        session = Session(container, identity, plan, observed)
 
         async def story() -> None:
             command = asyncio.create_task(session.execute(Purpose.SETUP, Command(("sleep",)), 60, ""))
@@ -66,7 +66,7 @@ def cancelled(tmp_path: Path) -> Iterator[Callable[[list[int | Exception]], Any]
             command.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await command
-            await session.bring(AGENT_LOGS)
+            await session.download(AGENT_LOGS)
 
         return story()
 

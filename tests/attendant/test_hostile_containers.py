@@ -18,7 +18,7 @@ from runs.attendant.plan import Bounds
 from runs.attendant.session import Finished
 from runs.ownership import ResourceStage
 from runs.wire import tar_writer
-from runs.wire.failures import ExecTimedOut, ProviderError
+from runs.wire.failures import AttendantError, ExecTimedOut
 from runs.wire.tar_reader import Limits
 from tests.attendant.real_parts import MIB, Bench, OpenSession
 
@@ -41,8 +41,8 @@ class Play:
     async def sh(self, line: str, *, purpose: Purpose = Purpose.OTHER, limit_s: float = 30.0) -> Finished:
         return await self.session.execute(purpose, Command(("bash", "-c", line)), limit_s, "")
 
-    async def bring(self, path: str) -> Fetched:
-        return await self.session.bring(path)
+    async def download(self, path: str) -> Fetched:
+        return await self.session.download(path)
 
     @property
     def kept(self) -> Path:
@@ -72,7 +72,7 @@ def test_links_devices_fifos_sockets_and_odd_names_are_listed_and_the_plain_file
             "mknod device c 1 3; mkdir deep; ln -s / deep/root; touch $'n\\u00a0b.txt' $'\\xff' $'a\\nb'; "
             "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\""
         )
-        return await part.bring("/app/output")
+        return await part.download("/app/output")
 
     opened = bench.session()
     fetched = play(opened, scenario)
@@ -108,10 +108,10 @@ def test_a_service_lives_on_after_a_download_only_where_the_plan_is_not_exclusiv
     async def scenario(part: Play) -> list[str]:
         await part.sh("echo out > /app/output/a; echo log > /logs/agent/a; setsid sleep 1000 >/dev/null 2>&1 &")
         await part.begun("sleep 1000")
-        assert (await part.bring(AGENT_LOGS)).files == 1
+        assert (await part.download(AGENT_LOGS)).files == 1
         # What can still change is not fetched ahead.
-        assert (part.session.fetched("/app/output") is not None) is exclusive
-        assert (await part.bring("/app/output")).files == 1
+        assert (part.session.downloaded("/app/output") is not None) is exclusive
+        assert (await part.download("/app/output")).files == 1
         return await asyncio.to_thread(part.opened.bench.running_in, part.opened.container.id)
 
     opened = bench.session(artifacts=("/app/output",), exclusive=exclusive)
@@ -131,7 +131,7 @@ def test_an_output_named_after_the_agents_own_bearer_is_passed_over_and_told_by_
             f"ln -s /etc/passwd link-{bearer}; echo x > {based}; echo x > {bearer.replace('a', '%61')}; "
             f"python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('{bearer}-s')\""
         )
-        return await part.bring("/app/output")
+        return await part.download("/app/output")
 
     opened = bench.session()
     opened.observed.hide(bearer)
@@ -145,7 +145,7 @@ def test_an_output_named_after_the_agents_own_bearer_is_passed_over_and_told_by_
 def test_a_socket_that_tar_leaves_out_is_not_passed_over_in_silence(bench: Bench) -> None:
     async def scenario(part: Play) -> Fetched:
         await part.sh("python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('/logs/agent/s')\"")
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
     assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "output.nothing_plain")
@@ -186,7 +186,7 @@ def test_an_artifact_is_absent_or_refused_but_never_mixed_up(
 ) -> None:
     async def scenario(part: Play) -> Fetched:
         await part.sh(line)
-        return await part.bring("/app/result/out")
+        return await part.download("/app/result/out")
 
     fetched = play(bench.session(), scenario)
     assert (fetched.outcome, fetched.code) == (outcome, code)
@@ -198,7 +198,7 @@ def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs
 
     async def scenario(part: Play) -> tuple[Fetched, Fetched]:
         await part.sh("truncate -s 8G /logs/agent/huge; echo 1 > /app/output/answer")
-        return await part.bring(AGENT_LOGS), await part.bring("/app/output")
+        return await part.download(AGENT_LOGS), await part.download("/app/output")
 
     logs, artifact = play(opened, scenario)
     assert (logs.outcome, logs.code) == (DownloadState.REFUSED, "output.too_large")
@@ -209,7 +209,7 @@ def test_a_sparse_file_larger_than_the_bound_ends_the_download_and_nothing_hangs
 def test_too_many_files_are_refused(bench: Bench) -> None:
     async def scenario(part: Play) -> Fetched:
         await part.sh("cd /logs/agent; for i in $(seq 300); do : > f$i; done")
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     fetched = play(bench.session(), scenario)
     assert (fetched.outcome, fetched.code, fetched.cut_off) == (DownloadState.REFUSED, "output.too_many", True)
@@ -226,7 +226,7 @@ def test_too_many_files_are_refused(bench: Bench) -> None:
 def test_little_space_that_is_much_to_send_ends_the_download(bench: Bench, line: str) -> None:
     async def scenario(part: Play) -> Fetched:
         await part.sh(f"cd /app/output; {line}")
-        return await part.bring("/app/output")
+        return await part.download("/app/output")
 
     fetched = play(bench.session(), scenario)
     assert (fetched.outcome, fetched.code) == (DownloadState.REFUSED, "output.too_large")
@@ -238,7 +238,7 @@ def test_what_is_taken_always_fits_into_the_verifier(bench: Bench) -> None:
     async def scenario(part: Play) -> tuple[Fetched, Fetched]:
         await part.sh("cd /app/output; echo > a; for i in $(seq 4500); do ln a h$i; done; mkdir -p /logs/artifacts")
         await part.sh("head -c 13000000 /dev/zero > /logs/artifacts/big")
-        return await part.bring("/app/output"), await part.bring("/logs/artifacts")
+        return await part.download("/app/output"), await part.download("/logs/artifacts")
 
     opened = bench.session(bounds=Bounds(exec_output_bytes=4096, transfer_bytes=64 * MIB, transfer_files=10_000))
     output, undeclared = play(opened, scenario)
@@ -264,7 +264,7 @@ def test_memory_that_dead_processes_left_full_is_never_a_failure_of_ours(bench: 
 
     async def scenario(part: Play) -> Fetched:
         await part.sh(f"python3 -c {shlex.quote(program)}; true", limit_s=120)
-        return await part.bring("/app/output")
+        return await part.download("/app/output")
 
     fetched = play(opened, scenario)
     assert fetched.code in ("output.no_memory", "output.too_many", None)
@@ -280,7 +280,7 @@ def test_a_tar_that_is_killed_in_a_container_with_room_is_not_charged_to_the_age
         begin = opened.container.begin
         killed = Command(("bash", "-c", "kill -9 $$"), user="0:0", workdir="/")
         opened.container.begin = lambda _command, **options: begin(killed, **options)  # type: ignore[method-assign]
-        return await part.bring("/app/output")
+        return await part.download("/app/output")
 
     fetched = play(opened, scenario)
     assert (fetched.outcome, fetched.code) == (DownloadState.FAILED, "transfer.tar")
@@ -293,8 +293,8 @@ def test_processes_that_cannot_be_killed_because_the_engine_failed_are_on_record
     async def scenario(part: Play) -> None:
         await part.sh("true")
         opened.bench.api.remove_container(opened.container.id, force=True)
-        with pytest.raises(ProviderError):
-            await part.bring("/app/output")
+        with pytest.raises(AttendantError):
+            await part.download("/app/output")
 
     play(opened, scenario)
     assert opened.seen("failure")[0]["where"] == "transfer"
@@ -306,7 +306,7 @@ def test_a_fork_bomb_is_stopped_by_its_limit_counted_and_killed_before_anything_
     async def scenario(part: Play) -> Fetched:
         with pytest.raises(ExecTimedOut):
             await part.sh("echo before > /logs/agent/log; bomb() { bomb | bomb & }; bomb; sleep 60", limit_s=8)
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     fetched = play(opened, scenario)
     assert (fetched.outcome, fetched.files) == (DownloadState.OK, 1)
@@ -322,7 +322,7 @@ def test_a_full_writable_path_is_seen_in_the_counters_and_the_logs_still_come_ou
     async def scenario(part: Play) -> Fetched:
         await part.sh("echo log > /logs/agent/log; dd if=/dev/zero of=/app/filler bs=1M; true")
         await part.sh("dd if=/dev/zero of=/tmp/filler bs=1M; true")
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     assert play(opened, scenario).outcome is DownloadState.OK
     space = opened.seen("counters")[0]["tmpfs"]["/app"]
@@ -334,7 +334,7 @@ def test_memory_beyond_the_limit_is_counted_and_the_holder_survives(bench: Bench
 
     async def scenario(part: Play) -> Finished:
         ended = await part.sh("python3 -c 'x = bytearray(400_000_000)'; echo $? > /logs/agent/code")
-        assert (await part.bring(AGENT_LOGS)).outcome is DownloadState.OK
+        assert (await part.download(AGENT_LOGS)).outcome is DownloadState.OK
         return ended
 
     assert play(opened, scenario).exit_code == 0
@@ -351,7 +351,7 @@ def test_a_process_left_behind_cannot_change_the_trajectory_while_it_is_read(ben
 
     async def scenario(part: Play) -> Fetched:
         await part.sh(f"setsid nohup bash -c '{rewriter}' >/dev/null 2>&1 & {until}")
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     fetched = play(opened, scenario)
     (killed,) = opened.seen("killed_others")
@@ -379,7 +379,7 @@ def test_a_cancelled_command_leaves_no_process_behind_and_its_logs_can_still_be_
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        return await part.bring(AGENT_LOGS)
+        return await part.download(AGENT_LOGS)
 
     assert play(opened, scenario).files == 1
     (command,) = opened.seen("exec")
@@ -426,7 +426,7 @@ def test_files_that_do_not_fit_are_a_failed_transfer_not_a_silent_gap(bench: Ben
     async def scenario(part: Play) -> None:
         limits = Limits(bytes=64 * 1024 * 1024, files=5)
         part.session.queue(tar_writer.of_file("artifacts_in", tmp_path / "big", "/tests/big", limits))
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(AttendantError) as caught:
             await part.sh("true")
         assert caught.value.code == "transfer.untar"
 

@@ -1,4 +1,4 @@
-"""The record of what the provider saw: canonical, gapless, bounded, and never without its end."""
+"""The record of what the attendant saw: canonical, gapless, bounded, and never without its end."""
 
 import json
 import stat

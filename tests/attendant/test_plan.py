@@ -1,4 +1,4 @@
-"""The provider follows only a plan that it understands completely."""
+"""The attendant follows only a plan that it understands completely."""
 
 import json
 from collections.abc import Callable

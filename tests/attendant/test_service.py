@@ -74,11 +74,11 @@ class FakeSession:
             raise ExecTimedOut("exec.timed_out", "Too late.", "private")
         return SimpleNamespace(exit_code=3, stdout="out", stderr="err")
 
-    async def bring(self, path: str) -> Fetched:
+    async def download(self, path: str) -> Fetched:
         copy = KeptCopy(self.kept)
         return Fetched(path, "artifact", self.outcome, root="directory", copy=copy)
 
-    def fetched(self, path: str) -> Fetched | None:
+    def downloaded(self, path: str) -> Fetched | None:
         return Fetched(path, "artifact", self.outcome, copy=KeptCopy(self.kept)) if path == "/app/output" else None
 
     async def close(self) -> None:

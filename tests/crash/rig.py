@@ -148,7 +148,7 @@ class Rig:
         return left
 
     def executions(self, run: str) -> int:
-        """How often the task was carried out, by what harness and provider left in the run's folder."""
+        """How often the task was carried out, by what harness and attendant left in the run's folder."""
         folder = self.site.run_folder(run)
         observed = [path.read_text().count('"launched"') for path in folder.glob("trials/*/observed.jsonl")]
         jobs = [path for path in folder.glob("trials/*/job/*/") if path.is_dir()]

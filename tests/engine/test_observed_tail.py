@@ -1,4 +1,4 @@
-"""What the supervisor reads of `observed.jsonl` while the provider still writes it."""
+"""What the supervisor reads of `observed.jsonl` while the attendant still writes it."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_however_the_writes_are_cut_every_event_comes_once_and_in_order(
     assert seen == events
 
 
-def test_before_the_provider_wrote_anything_there_is_nothing(tmp_path: Path) -> None:
+def test_before_the_attendant_wrote_anything_there_is_nothing(tmp_path: Path) -> None:
     assert list(ObservedTail(tmp_path / "absent").new_lines()) == []
 
 

@@ -141,7 +141,7 @@ class TrialCase:
             statistics["reward_stats"] = {"reward": {str(value): [self.folder]}}
 
     def recopy(self) -> None:
-        """The provider's entries again from the kept files."""
+        """The attendant's entries again from the kept files."""
         for event in self.matching("transfer", direction="download"):
             kept = event["kept"]
             if kept:
@@ -699,7 +699,7 @@ def transfer(direction: str, purpose: str, path: str, kept: str | None = None) -
 
 
 def list_files(event: dict[str, Any], entries: list[dict[str, Any]]) -> None:
-    """Gives a transfer these files, with their count, size and hash as the provider writes them."""
+    """Gives a transfer these files, with their count, size and hash as the attendant writes them."""
     listed = [Entry(entry["path"], entry["size"], entry["sha256"]) for entry in entries]
     event["entries"] = entries[:200]
     event.update(files=len(entries), size=sum(entry.size for entry in listed), sha256=combined_sha256(listed))

@@ -317,7 +317,7 @@ ALTERED: dict[str, tuple[Change, str]] = {
         put("result", "config", "agent", "env", value={"OPENAI_BASE_URL": "http://elsewhere.test/v1"}),
         DIFFERS,
     ),
-    # What Harbor and the provider were told
+    # What Harbor and the attendant were told
     "told of another address": (everywhere("agent", "http://elsewhere.test/v1", "env", "OPENAI_BASE_URL"), TOLD),
     "told more attempts of the model": (
         everywhere("agent", 3, "kwargs", "config", "model", "model_kwargs", "max_retries"),

@@ -97,7 +97,7 @@ def test_what_only_looks_like_it_is_judged(path: str, tmp_path: Path) -> None:
 
 
 def with_own(names: list[str], *, many: bool = False) -> RunCase:
-    """A run whose agent left files of such names, which the provider recorded."""
+    """A run whose agent left files of such names, which the attendant recorded."""
     case = passing_run(1)
     case.trial.kept.update({f"agent/{name}": b"the agent's" for name in names})
     if many:

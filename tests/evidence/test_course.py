@@ -1,4 +1,4 @@
-"""The provider's record follows the course of its trial: what is out of order, too many or missing is named."""
+"""The attendant's record follows the course of its trial: what is out of order, too many or missing is named."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -244,7 +244,7 @@ TRUE: dict[str, Change] = {
 
 @MAKE
 @pytest.mark.parametrize("name", TRUE)
-def test_what_an_honest_provider_writes_is_no_false_alarm(name: str, make: Make, tmp_path: Path) -> None:
+def test_what_an_honest_attendant_writes_is_no_false_alarm(name: str, make: Make, tmp_path: Path) -> None:
     run = make()
     TRUE[name](run)
     found = judged(run, tmp_path)
@@ -264,5 +264,5 @@ def test_a_version_that_is_known_only_after_the_set_up_was_cancelled_is_no_false
     assert judged(run, tmp_path).code == "cancelled.requested"
 
 
-def test_the_record_is_read_up_to_what_the_provider_writes_at_most() -> None:
+def test_the_record_is_read_up_to_what_the_attendant_writes_at_most() -> None:
     assert observed.MAX_EVENTS == MAX_LINES

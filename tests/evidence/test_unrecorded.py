@@ -16,7 +16,7 @@ type Change = Callable[[RunCase], object]
 
 
 def _unfetched_reward(run: RunCase) -> None:
-    """The provider says that the verifier left nothing, and a reward lies in its place all the same."""
+    """The attendant says that the verifier left nothing, and a reward lies in its place all the same."""
     found = run.trial.event("transfer", purpose="verifier_logs")
     found.update(outcome="source_absent", kept=None)
     list_files(found, [])

@@ -189,7 +189,7 @@ def spec_of(**changes: Any) -> Change:
 
 
 def tampered(path: str, data: bytes) -> Change:
-    """A kept file that differs from what the provider recorded."""
+    """A kept file that differs from what the attendant recorded."""
 
     def change(run: RunCase) -> None:
         run.trial.kept[kept(run, path)] = data
@@ -628,7 +628,7 @@ def says_it_was_gone(run: RunCase) -> None:
 
 
 def container_gone(run: RunCase) -> None:
-    """The same, and the provider saw it: nothing could be copied out of that container any more."""
+    """The same, and the attendant saw it: nothing could be copied out of that container any more."""
     says_it_was_gone(run)
     refuse("agent_logs", "failed")(run)
     run.trial.event("state", role="agent").update(status="exited", exit_code=137)
@@ -636,7 +636,7 @@ def container_gone(run: RunCase) -> None:
 
 TROUBLE = [
     *(
-        Variant(f"provider {where} {code}", expected, failure(where, code))
+        Variant(f"attendant {where} {code}", expected, failure(where, code))
         for where, code, expected in [
             ("start", "engine.create", "worker_runtime.start_failed"),
             ("exec", "engine.exec", "worker_runtime.exec_failed"),
@@ -1028,7 +1028,7 @@ def lasting(run: RunCase, seconds: float) -> None:
 
 
 def failure_at(seconds: float) -> Change:
-    """The provider recorded a failure, so long after the trial's start."""
+    """The attendant recorded a failure, so long after the trial's start."""
 
     def change(run: RunCase) -> None:
         lasting(run, seconds)

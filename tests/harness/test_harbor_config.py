@@ -1,4 +1,4 @@
-"""Harbor is told every control, and the provider every limit; nothing is left to a default."""
+"""Harbor is told every control, and the attendant every limit; nothing is left to a default."""
 
 import json
 import stat
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from benchsite.lib.folder import Folder
+from evidence.trial.configured_checks import configuration_checks
 from runs.attendant.plan import load_plan
 from runs.containers import OwnedNetwork
 from runs.documents.run_spec import RunSpec
@@ -128,7 +130,7 @@ def written(run: Path, **changes: Any) -> Path:
     return trial
 
 
-def test_the_provider_understands_the_plan_that_is_written_for_it(tmp_path: Path) -> None:
+def test_the_attendant_understands_the_plan_that_is_written_for_it(tmp_path: Path) -> None:
     trial = written(tmp_path / ("0" * 32))
     plan = load_plan(trial / "environment.json")
     told = json.loads((trial / "config.json").read_text())
@@ -136,6 +138,15 @@ def test_the_provider_understands_the_plan_that_is_written_for_it(tmp_path: Path
     assert plan.journal_directory == tmp_path / ("0" * 32)
     assert (plan.run_id, plan.directory) == ("0" * 32, trial)
     assert plan.roles["agent"].gateway_host == "model-gateway"
+
+
+def test_the_judge_expects_exactly_what_is_written_here(tmp_path: Path) -> None:
+    """Both say it on their own, since a mistake of the one is to be a difference for the other."""
+    run = tmp_path / ("0" * 32)
+    written(run)
+    proofs = configuration_checks(Folder(run), "trials/1", spec(), run.name, None, "first")
+    assert len(proofs) > 15
+    assert [proof for proof in proofs if not proof.ok] == []
 
 
 def test_the_files_are_private_and_a_trial_is_never_written_over_a_job(tmp_path: Path) -> None:

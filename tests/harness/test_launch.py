@@ -83,7 +83,7 @@ def test_the_job_is_handed_over_with_harbors_exit_code(
     (job / "trial").mkdir(parents=True)
     (job / "result.json").write_text("{}")
     (job / "trial" / "result.json").write_text("[]")
-    sender = threading.Thread(target=launch.hand_over_job, args=(ends[1], job, 3))
+    sender = threading.Thread(target=launch.send_job, args=(ends[1], job, 3))
     sender.start()
     assert json.loads(frames.receive(ends[0]).payload) == {"do": "left", "exit_code": 3}
     copy = KeptCopy(tmp_path / "copy")
@@ -95,7 +95,7 @@ def test_the_job_is_handed_over_with_harbors_exit_code(
 def test_a_job_that_was_never_written_is_an_empty_one(
     ends: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
-    launch.hand_over_job(ends[1], tmp_path / "job", 1)
+    launch.send_job(ends[1], tmp_path / "job", 1)
     assert json.loads(frames.receive(ends[0]).payload)["exit_code"] == 1
     unpacked = unpack(frames.receive_stream(ends[0], max_bytes=10**6), "job", KeptCopy(tmp_path / "c"), launch.LIMITS)
     assert unpacked.complete and unpacked.files == 0

@@ -93,7 +93,7 @@ def another_ledger(run: Path) -> None:
 
 
 def minimal_rewrite(run: Path) -> None:
-    """1d: a reward and its hash in the provider's record."""
+    """1d: a reward and its hash in the attendant's record."""
     (run / REWARD).write_bytes(b'{"reward":  1}')
 
 

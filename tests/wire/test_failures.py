@@ -1,4 +1,4 @@
-"""Nothing but the provider's own errors leaves it, and none of them can be taken for an agent's timeout."""
+"""Nothing but the attendant's own errors leaves it, and none of them can be taken for an agent's timeout."""
 
 import asyncio
 
@@ -8,12 +8,12 @@ import requests
 from runs.containers import EngineError
 from runs.ownership import Fenced
 from runs.wire import failures
-from runs.wire.failures import ProviderError, translated
+from runs.wire.failures import AttendantError, translated
 
 
-def own_types() -> list[type[ProviderError]]:
+def own_types() -> list[type[AttendantError]]:
     found = [value for value in vars(failures).values() if isinstance(value, type)]
-    return [value for value in found if issubclass(value, ProviderError)]
+    return [value for value in found if issubclass(value, AttendantError)]
 
 
 def test_no_own_error_is_a_timeout_error() -> None:
@@ -23,7 +23,7 @@ def test_no_own_error_is_a_timeout_error() -> None:
 
 @pytest.mark.parametrize("error", [TimeoutError(), requests.Timeout(), OSError(28, "no space"), RuntimeError("x")])
 def test_foreign_errors_become_own_ones_and_keep_the_detail_private(error: Exception) -> None:
-    with pytest.raises(ProviderError) as caught, translated("exec"):
+    with pytest.raises(AttendantError) as caught, translated("exec"):
         raise error
     assert caught.value.code == "engine.exec"
     assert type(error).__name__ in caught.value.detail
@@ -35,7 +35,7 @@ def test_foreign_errors_become_own_ones_and_keep_the_detail_private(error: Excep
     [EngineError("engine_timeout", "Slow.", "private"), Fenced("fenced", "Stopped.", "private")],
 )
 def test_an_error_with_a_code_keeps_it(error: Exception) -> None:
-    with pytest.raises(ProviderError) as caught, translated("start"):
+    with pytest.raises(AttendantError) as caught, translated("start"):
         raise error
     assert caught.value.code in ("engine_timeout", "fenced")
     assert "private" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Harbor's config and the provider's plan of one trial, with every control set (design 3.6).
+"""Harbor's config and the attendant's plan of one trial, with every control set (design 3.6).
 
 Pure but for `write_trial_files`. Established against Harbor 0.22.0; whether Harbor took it over is told by
 `harbor_applied`.
@@ -98,7 +98,7 @@ def environment_plan(
     gateway_address: str | None,
     placeholder: str,
 ) -> dict[str, Any]:
-    """The provider's plan of one trial, `environment.json`."""
+    """The attendant's plan of one trial, `environment.json`."""
     agent = {
         **_role(spec, "agent"),
         "network_id": None if network is None else network.id,

@@ -62,7 +62,7 @@ class Launched:
 
     def tell(self, line: bytes) -> None:
         """Write the one line that the program waits for, then close its standard input."""
-        _hand_over(self.process, line)
+        _write_line(self.process, line)
 
     def wait(self, seconds: float) -> None:
         """Wait so long for the program's end, and no longer."""
@@ -119,7 +119,7 @@ def launch(
             (PROC / str(process.pid) / "oom_score_adj").write_text(str(OOM_SCORE_ADJUST))
         _limit(process.pid, limits or {})
         if first_line is not None:
-            _hand_over(process, first_line)
+            _write_line(process, first_line)
     except (OSError, ValueError) as error:
         process.kill()
         process.wait()
@@ -134,7 +134,7 @@ def _limit(pid: int, limits: Mapping[int, int]) -> None:
             resource.prlimit(pid, kind, (value, value))
 
 
-def _hand_over(process: subprocess.Popen[bytes], first_line: bytes) -> None:
+def _write_line(process: subprocess.Popen[bytes], first_line: bytes) -> None:
     if process.stdin is not None:
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(first_line)

@@ -1,4 +1,4 @@
-"""The lines that people read while a run lives, made from what the provider observed."""
+"""The lines that people read while a run lives, made from what the attendant observed."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class RunLog:
         runlog.append_log(self._run_id, [runlog.Line(source=source, text=text)])
 
     def observed(self, ordinal: int, event: dict[str, Any]) -> str | None:
-        """Log one event of the provider; returns the trial's new stage when it changed."""
+        """Log one event of the attendant; returns the trial's new stage when it changed."""
         text = _words(event)
         if text is not None:
             self.say(f"Trial {ordinal}: {text}", source="harness")

@@ -38,7 +38,7 @@ class Reason:
 
 @dataclass
 class ObservedTail:
-    """The lines that the provider has added to ``observed.jsonl`` since the last look."""
+    """The lines that the attendant has added to ``observed.jsonl`` since the last look."""
 
     path: Path
     offset: int = 0

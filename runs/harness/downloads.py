@@ -32,12 +32,12 @@ REWARD_FILES = ("reward.json", "reward.txt")
 VERIFIER_OUTPUT = "test-stdout.txt"
 MAX_COUNT = 2**53
 
-_quiet = logging.getLogger("runs.harness.handover")
+_quiet = logging.getLogger("runs.harness.downloads")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
-def hand_over(path: str, said: dict[str, Any], content: IO[bytes] | None, target: Path) -> None:
+def deliver(path: str, said: dict[str, Any], content: IO[bytes] | None, target: Path) -> None:
     """Give Harbor what it may read of a download; raise what its handlers take as absent or failed.
 
     ``said`` is the attendant's answer: `outcome`, `code`; ``content`` the archive of what was kept, if anything was.
@@ -54,7 +54,7 @@ def hand_over(path: str, said: dict[str, Any], content: IO[bytes] | None, target
                 if outcome == "ok" and kept.exists():
                     verifier_logs(kept, target)
             case "ok" | "partial" if kept.exists():
-                KeptCopy(kept).hand_over(target)
+                KeptCopy(kept).copy_to(target)
             case "refused":
                 sentence = "The container offered something that is never taken."
                 raise TransferRefused(code or "transfer.refused", sentence, path)

@@ -11,7 +11,7 @@ from tests.attendant.real_parts import Parts
 
 pytestmark = pytest.mark.harbor_compatibility
 
-PROGRAM = Path(__file__).parent / "handover_program.py"
+PROGRAM = Path(__file__).parent / "downloads_program.py"
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
 GOOD = {
     "info": {

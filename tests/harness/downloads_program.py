@@ -13,14 +13,14 @@ from types import SimpleNamespace
 from harbor.agents.installed.mini_swe_agent import MiniSweAgent
 from harbor.models.agent.context import AgentContext
 
-from runs.harness import handover
+from runs.harness import downloads
 
 
 def judge(text: str) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / handover.NATIVE_TRAJECTORY).write_text(text)
-        code = handover.agent_logs_problem(folder)
+        (folder / downloads.NATIVE_TRAJECTORY).write_text(text)
+        code = downloads.agent_logs_problem(folder)
         adapter = SimpleNamespace(logs_dir=folder, logger=logging.getLogger("x"), session_id="s")
         try:
             MiniSweAgent.populate_context_post_run(adapter, AgentContext())
@@ -36,7 +36,7 @@ def given_to_harbor(files: dict[str, str]) -> list[str]:
         kept.mkdir()
         for path, text in files.items():
             (kept / path).write_text(text)
-        handover.verifier_logs(kept, target)
+        downloads.verifier_logs(kept, target)
         return sorted(path.name for path in target.iterdir())
 
 

@@ -1,8 +1,12 @@
-"""Failures caused by a full or read-only disk: such a failure is no defect, and has a code and a remedy."""
+"""Failures of what keeps files: a full or read-only disk, and a default storage that cannot be asked.
+
+Such a failure is no defect, and has a code and a remedy.
+"""
 
 import errno
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -48,3 +52,26 @@ def _numbers(error: BaseException) -> set[int]:
     if isinstance(error, shutil.Error):  # of a copied tree: one text for each file, and no number of its own
         return {number for number in FULL | READ_ONLY if f"[Errno {number}]" in str(error)}
     return {error.errno} if isinstance(error, OSError) and error.errno is not None else set()
+
+
+class StorageOutage(OSError):
+    """The storage cannot be asked, which says nothing of its files. Each user of it has a code and a sentence."""
+
+    code: str
+    sentence: str
+
+
+@contextmanager
+def asking_storage(outage: type[StorageOutage]) -> Iterator[None]:
+    """Raise `outage` for every error but these: a file is not there, a disk is full, the storage cannot do that.
+
+    Object stores raise errors of their own, which have no class of Python's in common.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        if isinstance(error, NotImplementedError) or disk_trouble(error) is not None:
+            raise
+        raise outage(f"{type(error).__name__}: {error}") from error

@@ -5,8 +5,7 @@ from typing import Any
 from django import template
 from django.forms import BaseForm
 
-from benchsite.lib import form_errors as errors_of
-from benchsite.lib import markup, words
+from benchsite.lib import markup, pages, words
 
 register = template.Library()
 
@@ -17,10 +16,10 @@ for element in (markup.icon, markup.result, markup.dot, markup.unknown, markup.d
 @register.inclusion_tag("includes/form_errors.html")
 def form_errors(form: BaseForm, outcome: str) -> dict[str, Any]:
     """What is wrong with a form, each with a link to its field; takes the focus. ``outcome``: what did not happen."""
-    return error_summary(errors_of.form_errors(form) if form.is_bound else [], outcome)
+    return error_summary(pages.form_errors(form) if form.is_bound else [], outcome)
 
 
 @register.inclusion_tag("includes/form_errors.html")
-def error_summary(found: list[errors_of.FormError], outcome: str) -> dict[str, Any]:
+def error_summary(found: list[pages.FormError], outcome: str) -> dict[str, Any]:
     """The same, of problems that no form knows."""
     return {"errors": found, "outcome": f"{outcome}: {words.counted(len(found), 'problem')} to fix"}

@@ -10,7 +10,7 @@ from typing import IO, Protocol
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 
-from benchsite.lib.storages import StorageOutage, asking_storage
+from benchsite.lib.disk import StorageOutage, asking_storage
 from evidence.models import Artifact
 from runs.models import Run
 

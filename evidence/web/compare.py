@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
 from benchsite.lib.canonical import stored_object
+from benchsite.lib.pages import first_of_window
 from benchsite.lib.visible_text import visible
-from benchsite.lib.windows import first_of_window
 from evidence.web.comparison import Attempt, Change, Comparison, Pair, compare
 from runs.documents.specs import spec_difference
 from runs.models import Run

@@ -19,8 +19,8 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from benchsite.lib.canonical import canonical_bytes, sha256
+from benchsite.lib.disk import StorageOutage, asking_storage
 from benchsite.lib.problems import Problem, refuse
-from benchsite.lib.storages import StorageOutage, asking_storage
 from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_bundle
 from runs.documents.bundle.packaged import packaged_folder
 from runs.documents.bundle.tree import MAX_TREE_BYTES, FileRecord, read_tree

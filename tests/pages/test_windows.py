@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchsite.lib.windows import first_of_window
+from benchsite.lib.pages import first_of_window
 
 
 @pytest.mark.parametrize(

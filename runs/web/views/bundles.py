@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from benchsite.lib.form_errors import form_errors
+from benchsite.lib.pages import form_errors
 from runs.models import BundleStatus, TaskBundle
 from runs.services import access, reviewing
 from runs.services.refusals import Refusal

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchsite.lib.form_errors import FormError
+from benchsite.lib.pages import FormError
 from runs.documents.specs import SpecDifference
 from runs.models import Endpoint, Preview, Run
 from runs.services import access, starting, workers

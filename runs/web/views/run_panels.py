@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchsite.lib import words
-from benchsite.lib.windows import first_of_window
+from benchsite.lib.pages import first_of_window
 from runs.models import ACTIVE_STATES, OVER, AuditEntry, AuditKind, LogLine, Run, RunState, Stage, StageMark, Trial
 from runs.outcomes.buckets import Bucket
 from runs.services import access

@@ -1,4 +1,4 @@
-"""The errors of a form for the summary on top, each with a link to its field."""
+"""What pages of every app compute alike: the errors of a form for the summary on top, and the windows of long lists."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,7 +7,6 @@ from django.core.exceptions import NON_FIELD_ERRORS
 
 if TYPE_CHECKING:
     from django.forms import BaseForm
-    from django.forms.boundfield import BoundField
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,8 @@ def form_errors(form: "BaseForm") -> list[FormError]:
     found = form.errors.as_data()
     names = [NON_FIELD_ERRORS, *form.fields]
     return [
-        FormError(*_place(form, name), sentence, _stable(error.code))
+        # Codes of ours have an area and a dot; Django's own, such as ``required``, are of no use to anyone.
+        FormError(*_place(form, name), sentence, error.code if error.code and "." in error.code else "")
         for name in names
         for error in found.get(name, ())
         for sentence in error.messages
@@ -38,14 +38,13 @@ def form_errors(form: "BaseForm") -> list[FormError]:
 def _place(form: "BaseForm", name: str) -> tuple[str, str]:
     if name == NON_FIELD_ERRORS or form[name].is_hidden:
         return "", ""
-    return control_id(form[name]), str(form[name].label)
+    # The id of what a person changes: of the first box where a field has several.
+    return form[name].id_for_label or f"{form[name].auto_id}_0", str(form[name].label)
 
 
-def control_id(field: "BoundField") -> str:
-    """The id of what a person changes: of the first box where a field has several."""
-    return field.id_for_label or f"{field.auto_id}_0"
-
-
-def _stable(code: str | None) -> str:
-    """Codes of ours have an area and a dot; Django's own, such as ``required``, are of no use to anyone."""
-    return code if code and "." in code else ""
+def first_of_window(asked: str, *, size: int, rows: int) -> int:
+    """The first row, from 1, of the window with row ``asked`` (as an address says it), of ``rows`` in all; the first
+    window for what is no number, the last one for what lies beyond the end.
+    """
+    wanted = int(asked) if asked.isdecimal() and len(asked) < 9 else 1
+    return (min(max(wanted, 1), max(rows, 1)) - 1) // size * size + 1

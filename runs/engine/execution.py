@@ -38,6 +38,7 @@ from runs.engine.network.gateway import (
     readiness_trial,
     start_gateway,
 )
+from runs.engine.network.switched import ended_by_switch
 from runs.engine.preflight.run_preflight import PreflightFailed, copy_tasks, preflight
 from runs.engine.trials.harbor_config import LimitsDoNotFit, write_trial_files
 from runs.engine.trials.processes import LaunchFailed
@@ -46,7 +47,7 @@ from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity
 from runs.ownership.storage import replace_whole
-from runs.services import lifecycle
+from runs.services import endpoint_switch, lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -146,10 +147,11 @@ class Execution:
             self.secrets.add(self.gateway.run_key.hex())
             self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
             self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})
-        self._show_owned()
-        self._probe(api)
-        for task in self.spec.tasks:
-            self._trial(task.ordinal, task.name)
+        with ended_by_switch(self.spec.endpoint.name, self.gateway):
+            self._show_owned()
+            self._probe(api)
+            for task in self.spec.tasks:
+                self._trial(task.ordinal, task.name)
 
     def _open_folder(self) -> None:
         self.spec = self._confirmed_spec()
@@ -309,7 +311,13 @@ class Execution:
         self.run_log.say(words)
 
     def _cancelled(self) -> bool:
-        return lifecycle.cancel_requested_at(self.run.key) is not None
+        if lifecycle.cancel_requested_at(self.run.key) is not None:
+            return True
+        # Started beside the very act of stopping its endpoint, so that nobody has asked for its end yet.
+        if endpoint_switch.stopped(self.spec.endpoint.name) is None:
+            return False
+        lifecycle.request_cancel(self.run.key, user=None)
+        return True
 
     def _required_gateway(self) -> RunGateway:
         if self.gateway is None:

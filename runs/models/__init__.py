@@ -1,7 +1,7 @@
 """The rows that benchsite keeps about runs. One module per concern; import the names from here."""
 
 from runs.models.audit import AuditEntry, AuditKind
-from runs.models.documents import BundleStatus, Endpoint, Profile, TaskBundle
+from runs.models.documents import BundleStatus, Endpoint, EndpointStop, Profile, TaskBundle
 from runs.models.endpoint_tests import ConnectionOutcome, ConnectionState, EndpointTest
 from runs.models.previews import Preview
 from runs.models.resources import GONE, LogLine, OwnedResource, StageMark
@@ -33,6 +33,7 @@ __all__ = [
     "ConnectionOutcome",
     "ConnectionState",
     "Endpoint",
+    "EndpointStop",
     "EndpointTest",
     "HarnessLock",
     "ImageLock",

@@ -21,6 +21,8 @@ class AuditKind(models.TextChoices):
     BUNDLE_RETIRE = "bundle_retire", "Retired a bundle"
     ENDPOINT_REGISTER = "endpoint_register", "Registered an endpoint"
     ENDPOINT_RETIRE = "endpoint_retire", "Retired an endpoint"
+    ENDPOINT_STOP = "endpoint_stop", "Stopped an endpoint's traffic"
+    ENDPOINT_ALLOW = "endpoint_allow", "Allowed an endpoint's traffic again"
     ENDPOINT_TEST = "endpoint_test", "Tested an endpoint's connection"
     PERSON = "person", "Changed a person"
     HOST_LOST = "host_lost", "Declared a host lost"

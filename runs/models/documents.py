@@ -150,3 +150,16 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} version {self.version}"
+
+
+class EndpointStop(models.Model):
+    """The switch of an endpoint, by its name and so for all of its versions: while this row stands, no traffic."""
+
+    name = models.CharField(max_length=64, unique=True)
+    reason = models.CharField(max_length=300)
+    stopped_at = models.DateTimeField(auto_now_add=True)
+    stopped_by_id = models.BigIntegerField(null=True)
+    stopped_by_name = models.CharField(max_length=150)
+
+    def __str__(self) -> str:
+        return f"{self.name} stopped"

@@ -17,13 +17,15 @@ from redis.exceptions import RedisError
 
 from runs.checks.check import Check
 from runs.documents.credentials import EVIDENCE_CHECK
-from runs.models import AuditKind, ConnectionOutcome, ConnectionState, Endpoint, EndpointTest, Worker
+from runs.models import AuditKind, ConnectionOutcome, ConnectionState, Endpoint, EndpointStop, EndpointTest, Worker
 from runs.models.endpoint_tests import WAITS_AT_MOST
-from runs.services import access, audit, queue
+from runs.services import access, audit, endpoint_switch, queue
 from runs.services.access import AnyUser
 from runs.services.refusals import Refusal
 
 log = logging.getLogger(__name__)
+
+STOPPED = "endpoint.stopped"
 
 _NOT_TAKEN_UP = "The worker did not make it in time. Is it running, and is it carrying out a long run? Ask again."
 _INTERRUPTED = "The worker's process ended while it was made. Ask again."
@@ -51,6 +53,8 @@ def request_test(*, user: AnyUser, endpoint: Endpoint, worker: Worker) -> tuple[
         raise PermissionDenied(access.Refused(access.START).sentence)
     if not endpoint.active:
         raise CannotTest(f"{endpoint} is replaced or retired. Test the version that is in use.")
+    if stop := endpoint_switch.stopped(endpoint.name):
+        raise CannotTest(stopped_sentence(stop), code=STOPPED)
     if worker.lost_declared_at is not None:
         raise CannotTest(f"Worker {worker.name} was declared lost. Start it again, or choose another one.")
     overdue = EndpointTest.objects.filter(
@@ -71,6 +75,11 @@ def request_test(*, user: AnyUser, endpoint: Endpoint, worker: Worker) -> tuple[
             raise
         return present, False
     return test, True
+
+
+def stopped_sentence(stop: EndpointStop) -> str:
+    """Why there is no test of an endpoint that was stopped."""
+    return f"{stop.name} was stopped by {stop.stopped_by_name} ({stop.reason}). An administrator can allow it again."
 
 
 def claim(test_id: str, *, worker: str) -> EndpointTest | None:

@@ -21,7 +21,7 @@ from runs.checks.worker import ceiling_checks, disk_check, report_checks
 from runs.documents.credentials import EVIDENCE_CHECK
 from runs.documents.profile.loading import require_runnable
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
-from runs.services import endpoint_testing, registry, reviewing, workers
+from runs.services import endpoint_switch, endpoint_testing, registry, reviewing, workers
 from runs.services.workers import condition
 
 type Check = dict[str, Any]
@@ -85,6 +85,13 @@ def _documents(profile: Profile, bundle: TaskBundle, endpoint: Endpoint) -> Iter
         "profile installed", profile.startable, "profile.suite_not_installed",
         f"Profile {profile.name} follows {profile.schema}.",
         "Its suites do not run here; choose another profile.",
+    )  # fmt: skip
+    stop = endpoint_switch.stopped(endpoint.name)
+    yield check(
+        "endpoint traffic", stop is None, "endpoint.stopped",
+        f"{endpoint.name} was stopped by {stop.stopped_by_name}: {stop.reason}" if stop else
+        f"The traffic of {endpoint.name} is not stopped.",
+        "Choose another endpoint, or ask an administrator to allow it again.",
     )  # fmt: skip
     yield check(
         "endpoint active", endpoint.active, "endpoint.retired",

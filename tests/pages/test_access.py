@@ -43,6 +43,8 @@ ACT = {
     "run_cleanup": ("operator", "other_operator", "admin"),
     "bundle_review": ("reviewer", "admin"),
     "bundle_retire": ("reviewer", "admin"),
+    "endpoint_stop": ("operator", "other_operator", "admin"),
+    "endpoint_allow": ("admin",),
     "appearance": ROLES,
 }
 
@@ -65,6 +67,8 @@ def address(site: Site, name: str) -> str:
         "endpoint": [site.endpoint.name, site.endpoint.version],
         "endpoint_connection": [site.endpoint.name, site.endpoint.version],
         "endpoint_test": [site.endpoint.name, site.endpoint.version],
+        "endpoint_stop": [site.endpoint.name, site.endpoint.version],
+        "endpoint_allow": [site.endpoint.name, site.endpoint.version],
         "worker": [site.worker.name],
     }
     return reverse(name, args=arguments.get(name, []))

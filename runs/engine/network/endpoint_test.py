@@ -18,10 +18,11 @@ from runs.engine.host.credentials import CredentialError, evidence_checks, read_
 from runs.engine.host.maintenance import maintenance
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import GatewayError, GatewayPlan, open_networks, start_gateway
+from runs.engine.network.switched import ended_by_switch
 from runs.models import EndpointTest
 from runs.ownership import JournalError
 from runs.ownership.scratch import scratch
-from runs.services import endpoint_testing, registry
+from runs.services import endpoint_switch, endpoint_testing, registry
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ def make_test(test_id: str) -> None:
     test = endpoint_testing.claim(test_id, worker=settings.WORKER_NAME)
     if test is None:
         return
+    if _stopped(test):
+        return
     try:
         found = _check(test)
     except (EngineError, JournalError, GatewayError, AssetError, CredentialError) as error:
@@ -44,9 +47,19 @@ def make_test(test_id: str) -> None:
         sentence = f"The test failed unexpectedly ({type(error).__name__}); the worker's log says more."
         endpoint_testing.not_made(test.pk, "endpoint_test.unexpected", sentence)
     else:
+        if _stopped(test):
+            return
         record = registry.endpoint_version(test.endpoint).record
         checks = [*found.checks, *evidence_checks(record.credential, test.endpoint.record)]
         endpoint_testing.finish(test, checks, seconds=found.seconds)
+
+
+def _stopped(test: EndpointTest) -> bool:
+    """Whether the endpoint was stopped since the test was asked for; then its row says so."""
+    stop = endpoint_switch.stopped(test.endpoint.name)
+    if stop is not None:
+        endpoint_testing.not_made(test.pk, endpoint_testing.STOPPED, endpoint_testing.stopped_sentence(stop))
+    return stop is not None
 
 
 def _check(test: EndpointTest) -> Readiness:
@@ -66,17 +79,18 @@ def _check(test: EndpointTest) -> Readiness:
         networks = open_networks(api, journal)
         gateway = start_gateway(api, journal, networks, plan, credential, place / "ledger.jsonl")
         try:
-            return check_readiness(
-                api,
-                journal,
-                gateway,
-                assets.images.verifier.id,
-                model=record.model,
-                max_tokens=plan.max_completion_tokens,
-                sampling=plan.sampling,
-                trial=_TRIAL,
-                has_credential=credential is not None,
-            )
+            with ended_by_switch(test.endpoint.name, gateway):
+                return check_readiness(
+                    api,
+                    journal,
+                    gateway,
+                    assets.images.verifier.id,
+                    model=record.model,
+                    max_tokens=plan.max_completion_tokens,
+                    sampling=plan.sampling,
+                    trial=_TRIAL,
+                    has_credential=credential is not None,
+                )
         finally:
             gateway.close(api)
 

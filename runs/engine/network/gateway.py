@@ -10,6 +10,7 @@ import ipaddress
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -164,6 +165,7 @@ class RunGateway:
     ledger: Path
     follower: LogFollower
     run_key: bytes = field(repr=False)
+    asked_to_end: bool = False
 
     @property
     def url(self) -> str:
@@ -179,11 +181,17 @@ class RunGateway:
         """The bearer of trial `n` (1-based)."""
         return trial_token(self.run_key, trial)
 
+    def end_traffic(self, api: docker.APIClient) -> None:
+        """TERM, before its run ends: it answers nothing more. Never raises; one that is gone already has no traffic."""
+        self.asked_to_end = True
+        with suppress(EngineError), engine_call("stop gateway"):
+            api.kill(self.container.id, signal="SIGTERM")
+
     def close(self, api: docker.APIClient, deadline: Deadline | None = None) -> GatewayEnd:
         """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
         deadline = deadline or Deadline()
-        died = how_it_died(api, self.container.id, deadline)
-        problem, ended = _stop(api, self.container.id, deadline)
+        died = None if self.asked_to_end else how_it_died(api, self.container.id, deadline)
+        problem, ended = _stop(api, self.container.id, deadline, again=self.asked_to_end)
         self.follower.stop(CLOSE_SECONDS)
         return GatewayEnd(keep_ledger(api, self.container.id, self.ledger, deadline), problem, died, ended)
 
@@ -350,10 +358,10 @@ def _wait_ready(api: docker.APIClient, follower: LogFollower) -> None:
         raise GatewayError(code if code in _FAILURES else "ended", str(event.get("detail", "")))
 
 
-def _stop(api: docker.APIClient, container_id: str, deadline: Deadline) -> tuple[str | None, bool]:
-    """What went wrong, and whether its end was seen."""
+def _stop(api: docker.APIClient, container_id: str, deadline: Deadline, *, again: bool) -> tuple[str | None, bool]:
+    """What went wrong, and whether its end was seen. `again`: it was told before, and may have ended since."""
     try:
-        with engine_call("stop gateway", deadline):
+        with suppress(EngineError) if again else nullcontext(), engine_call("stop gateway", deadline):
             api.kill(container_id, signal="SIGTERM")
         with engine_call("wait for gateway", deadline, CLOSE_SECONDS):
             code = api.wait(container_id, timeout=CLOSE_SECONDS)["StatusCode"]

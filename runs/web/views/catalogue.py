@@ -10,9 +10,10 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from benchsite.lib import words
 from benchsite.lib.canonical import stored_object
-from runs.models import Endpoint, Profile, Run, Worker
-from runs.services import access, endpoint_testing, registry
+from runs.models import Endpoint, EndpointStop, Profile, Run, Worker
+from runs.services import access, endpoint_switch, endpoint_testing, registry
 from runs.services.refusals import Refusal
 from runs.web.presenting import models_table, specs
 from runs.web.presenting.check_rows import check_row, connection_outcome
@@ -24,6 +25,7 @@ from runs.web.views.run_list import listed
 _RECENT = 10
 _FOR_HISTORY = 200
 _CONTENT_LIMIT = 20_000
+_REASON_KEPT = 1_000
 
 
 @require_safe
@@ -59,7 +61,8 @@ def endpoints(request: HttpRequest) -> HttpResponse:
     access.require(request.user, access.VIEW)
     found = Endpoint.objects.defer("record").order_by("-active", "name", "-version")
     may_add = access.may(request.user, access.REGISTER_ENDPOINT) and request.user.is_staff
-    return render(request, "runs/endpoints.html", {"endpoints": found, "may_add": may_add})
+    stops = set(EndpointStop.objects.values_list("name", flat=True))
+    return render(request, "runs/endpoints.html", {"endpoints": found, "may_add": may_add, "stops": stops})
 
 
 @require_safe
@@ -74,9 +77,34 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "runs": [run_row(run) for run in runs],
         "live": connection(request, found).placed(request),
         "used": Run.objects.filter(endpoint=found).count(),
-        "may_start": access.may(request.user, access.START) and found.active,
+        "stop": (stop := endpoint_switch.stopped(name)),
+        "may_start": access.may(request.user, access.START) and found.active and stop is None,
+        "may_stop": endpoint_switch.may_stop(request.user),
+        "may_allow": endpoint_switch.may_allow(request.user),
+        "reason": request.GET.get("reason", ""),
     }
     return render(request, "runs/endpoint.html", context)
+
+
+@require_POST
+def endpoint_stop(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    found = access.endpoint_or_404(request.user, name, version)
+    place, reason = reverse("endpoint", args=[name, version]), request.POST.get("reason", "")
+    try:
+        ended = endpoint_switch.stop(user=request.user, name=found.name, reason=reason)
+    except Refusal as error:
+        messages.warning(request, error.sentence, "attention")
+        return redirect(f"{place}?{urlencode({'reason': reason[:_REASON_KEPT]})}#traffic")
+    messages.info(request, f"Stopped. {words.counted(len(ended), 'run')} asked to end.")
+    return redirect(place)
+
+
+@require_POST
+def endpoint_allow(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    found = access.endpoint_or_404(request.user, name, version)
+    if endpoint_switch.allow(user=request.user, name=found.name):
+        messages.info(request, "Allowed again. Runs that were ended stay ended.")
+    return redirect(reverse("endpoint", args=[name, version]))
 
 
 _EVERY_S = 2

@@ -50,7 +50,7 @@ def _fill() -> dict[str, str]:
     from django.core.management import call_command
 
     from runs.models import Worker
-    from runs.services import lifecycle, previewing
+    from runs.services import endpoint_switch, lifecycle, previewing
     from tests.browser.conftest import admin_paths, paths
     from tests.pages import factories
 
@@ -62,11 +62,14 @@ def _fill() -> dict[str, str]:
     made = previewing.make_preview(user=site.admin, choice=site.choice)
     site.worker.image_locks.filter(role="verifier").update(current=False)
     blocked = previewing.make_preview(user=site.admin, choice=site.choice)
+    stopped = factories.endpoint("serving-c", "coder-large")
+    endpoint_switch.stop(user=site.operator, name=stopped.name, reason="Answers as coder-small since this morning")
     mistaken = Worker.objects.create(name="wroker-1")
     unreported = previewing.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
     previews = {"preview": made, "preview-blocked": blocked, "preview-unreported": unreported}
     found = {name: f"/runs/previews/{one.pk.hex}/" for name, one in previews.items()}
     found |= {"worker-mistaken": "/workers/wroker-1/", "worker-remove": "/workers/wroker-1/remove/"}
+    found["endpoint-stopped"] = f"/endpoints/{stopped.name}/{stopped.version}/"
     return pages | found | {"run-declared": f"/runs/{declared.key}/"}
 
 

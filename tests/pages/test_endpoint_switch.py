@@ -26,7 +26,7 @@ def test_it_is_offered_to_whoever_may_throw_it(
     browse("operator").post(place(site, "stop/"), {"reason": "too <b>dear"})
     text = client.get(place(site)).content.decode()
     assert (STOP in text, ALLOW in text, STOPPED in text) == (False, allows, True)
-    assert "too &lt;b&gt;dear" in text and "?endpoint=" not in text
+    assert "too &lt;b&gt;dear" in text and "?endpoint=" not in text and "Test connection" not in text
     assert "stopped</span>" in client.get("/endpoints/").content.decode()
 
 

@@ -115,7 +115,9 @@ _OPEN = "{worker} is already testing this connection."
 def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
     """The last test from each worker; the page asks for it as long as one is open."""
     tests = endpoint_testing.last_tests(endpoint)
-    may_test = endpoint.active and endpoint_testing.may_test(request.user)
+    may_test = (
+        endpoint.active and endpoint_testing.may_test(request.user) and endpoint_switch.stopped(endpoint.name) is None
+    )
     workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
     context = {
         "endpoint": endpoint,

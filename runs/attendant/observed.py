@@ -21,9 +21,6 @@ RESERVED_LINES = 100
 RESERVED_BYTES = 1024 * 1024
 ENDINGS = frozenset({"counters", "state", "removed", "failure", "closed", "killed_others"})
 
-_open: dict[Path, "Observed"] = {}
-_opening = threading.Lock()
-
 
 class Observed:
     """One trial's file. Threads may write at once; both containers of the trial share it."""
@@ -78,11 +75,3 @@ class Observed:
         if event not in ENDINGS:
             lines, room = lines - RESERVED_LINES, room - RESERVED_BYTES
         return self._lines < lines and self._bytes + size <= room
-
-
-def observed_at(path: Path) -> Observed:
-    """The one writer of this path in this process, so that `seq` has no gaps."""
-    with _opening:
-        if path not in _open:
-            _open[path] = Observed(path)
-        return _open[path]

@@ -81,6 +81,7 @@ def test_told_to_go_with_harbor_loaded_and_the_fence_open_it_has_its_trial(
     trial = until_go(attendant, monkeypatch, GO, READY)
     assert (trial.token, trial.folder) == ("the token", run_directory / "trials/1")
     assert trial.observed.tells("named after the token") and not trial.observed.tells("the tok")
+    trial.observed.close()
     written = [path.read_bytes() for path in run_directory.rglob("*") if path.is_file()]
     assert not any(b"the token" in data for data in written)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runs.attendant import observed as module
-from runs.attendant.observed import Observed, observed_at
+from runs.attendant.observed import Observed
 
 
 @pytest.fixture
@@ -63,11 +63,6 @@ def test_threads_that_write_at_once_leave_no_gap(path: Path, observed: Observed)
     for thread in threads:
         thread.join()
     assert [line["seq"] for line in lines(path)] == list(range(200))
-
-
-def test_both_containers_of_a_trial_share_one_writer(path: Path) -> None:
-    assert observed_at(path) is observed_at(path)
-    observed_at(path).close()
 
 
 def test_a_flood_of_commands_cannot_push_out_how_the_container_ended(

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def run(run_id: str) -> None:
-    """Execute run ``run_id`` (32 hex characters) if it is still queued; exit quietly otherwise (JQ08, JQ11)."""
+    """Execute run ``run_id`` (32 hex characters) if it is still queued; exit quietly otherwise."""
     if not Run.objects.filter(pk=run_id, state=RunState.QUEUED).exists():
         log.info("run %s is not queued; nothing to do", run_id)
         return

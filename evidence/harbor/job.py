@@ -109,7 +109,7 @@ def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> Har
 
 def _not_recorded(result: Document, documents: Iterable[Document]) -> Iterator[str]:
     """Documents that a Harbor which came to its end has written and that cannot be read: nothing shows then what
-    it applied, and what is not shown does not agree. One that was stopped early may have written none (RS02)."""
+    it applied, and what is not shown does not agree. One that was stopped early may have written none."""
     if result.state == "ok":
         yield from (found.path for found in documents if found.state in ("missing", "unreadable"))
 
@@ -175,7 +175,7 @@ def _versioned(folder: Folder, path: str, known: tuple[int, ...]) -> Document:
 
 
 def _without_unknown_version(result: Document) -> Document:
-    """Harbor 0.22 writes no version into results; one that has it is of a Harbor we do not know (RS12)."""
+    """Harbor 0.22 writes no version into results; one that has it is of a Harbor we do not know."""
     if "schema_version" in result.content:
         return Document(result.path, "unsupported", {}, "schema_version")
     return result

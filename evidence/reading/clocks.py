@@ -1,4 +1,4 @@
-"""Recorded times and intervals; a duration only between times of the same clock (RS11)."""
+"""Recorded times and intervals; a duration only between times of the same clock."""
 
 import re
 from dataclasses import dataclass

@@ -22,13 +22,6 @@ def equal(name: str, code: str, expected: object, found: object, why: str = "") 
     return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}", why)
 
 
-def same_number(name: str, code: str, expected: object, found: object) -> Proof:
-    """Equal numbers, whether written 60 or 60.0; a boolean is no number."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found))
-    ok = numbers and expected == found
-    return Proof(name, code, ok, "" if ok else f"expected {short(expected)}, found {short(found)}")
-
-
 def short(value: object, limit: int = 80) -> str:
     text = ascii(value)
     return text if len(text) <= limit else f"{text[:limit]}…"

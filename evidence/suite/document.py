@@ -29,9 +29,9 @@ def suite_document(
 ) -> dict[str, Any]:
     """The suite result as canonical JSON's value. Public: private ids and details are not part of it.
 
-    `trials` are the documents of `trial_result.trial_document`. `cleanup` is {"state":
-    "clean"|"failed"|"pending",
-    "found", "removed", "left"}. `observed` is what the worker saw of itself (see `provenance_document`).
+    `trials` are the documents of `evidence.trial.document`. `cleanup` is {"state": one of
+    `runs.models.states.Cleanup`, "found", "removed", "left"}.
+    `observed` is what the worker saw of itself (see `provenance_document`).
     """
     return {
         "schema": SCHEMA,

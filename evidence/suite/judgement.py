@@ -1,4 +1,4 @@
-"""What a run amounts to: every trial classified, and the verdict over them. The one place that assembles a verdict."""
+"""What a run amounts to: every trial classified, and the verdict over them. Whoever judges a run comes here."""
 
 from dataclasses import dataclass
 

@@ -45,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class SuiteVerdict:
-    """The verdict with what it rests on. `floor_met` is None when the floor was not evaluated (CL17)."""
+    """The verdict with what it rests on. `floor_met` is None when the floor was not evaluated."""
 
     verdict: Verdict
     counts: Counts

@@ -58,7 +58,7 @@ def _result(result: Fields) -> Result:
 
 
 def _metrics(step: Fields) -> Metrics | None:
-    """The step's metrics. A cost of 0 beside tokens is how unknown cost is written (TR10)."""
+    """The step's metrics. A cost of 0 beside tokens is how unknown cost is written."""
     if step.value.get("metrics") is None:
         return None
     metrics = step.below("metrics")

@@ -39,7 +39,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the steps that are no copied context (TR11); None is not reported."""
+    """Sums over the steps that are no copied context; None is not reported."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Tokens and cost of one step; None is not reported, never 0 (TR10)."""
+    """Tokens and cost of one step; None is not reported, never 0."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

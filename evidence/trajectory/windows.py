@@ -166,7 +166,7 @@ class Trajectory:
 
 
 def missing_reason(*, agent_timed_out: bool, size: int | None) -> str:
-    """Why there is no trajectory, whatever the agent's own metadata claims (TR01, TR02)."""
+    """Why there is no trajectory, whatever the agent's own metadata claims."""
     if size == 0:
         return "The trajectory file is empty, so no trajectory was saved; the logs are offered instead."
     if agent_timed_out:

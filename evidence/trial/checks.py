@@ -186,7 +186,7 @@ def _complete_proof(files: TrialFiles, course: Course) -> Proof:
 
 
 def _reward_age_check(observed: Observed) -> Proof:
-    """A reward that is older than its verifier's container was not written by it (RW02).
+    """A reward that is older than its verifier's container was not written by it.
 
     Its time is the one that it had in the container, as the attendant recorded it: those of copies are whatever made
     them. Records of earlier versions have none.

@@ -12,7 +12,7 @@ from runs.documents.run_spec import RunSpec
 from runs.images.recipes import MARK_SESSIONS
 from runs.ownership.document import Intent, JournalDocument, Role
 
-# How Harbor ends the names of its two environments (harness-facts).
+# How Harbor ends the names of its two environments (docs/compatibility.md).
 SESSION_ENDS = {AGENT: "__env", VERIFIER: "__verifier__trial"}
 # Of networks, which have a proof of their own; and where there is no swap to limit, which the preflight tries.
 HARMLESS_WARNINGS = ("IPv4 forwarding is disabled", "Memory limited without swap")

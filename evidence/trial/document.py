@@ -76,7 +76,7 @@ def verifier_status(facts: TrialFacts) -> str:
 
 
 def usage_document(facts: TrialFacts) -> dict[str, Any]:
-    """Tokens as the gateway counted them at the endpoint. A cost of 0 beside tokens was not reported (TR10)."""
+    """Tokens as the gateway counted them at the endpoint. A cost of 0 beside tokens was not reported."""
     cost = facts.usage.get("cost_usd")
     reported = isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0
     return {

@@ -53,6 +53,7 @@ def _gateway_failures(context: RunContext, files: TrialFiles) -> list[OwnFailure
     return [OwnFailure("worker_runtime.gateway", f"it ended during the run: {how}"[:100])]
 
 
+_DISK_FULL = ("disk_full", "no_space_left")
 _WHERE = {
     "start": "worker_runtime.start_failed",
     "exec": "worker_runtime.exec_failed",
@@ -63,7 +64,7 @@ _WHERE = {
 
 
 def _failure_code(where: str, code: str) -> str:
-    if "disk" in code or "space" in code:
+    if code in _DISK_FULL:
         return "worker_runtime.disk_full"
     return _WHERE.get(where, "worker_runtime.provider_failure")
 

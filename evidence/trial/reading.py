@@ -123,7 +123,7 @@ def _cancel(context: RunContext, files: TrialFiles) -> Timing:
 
 
 def _interrupted(context: RunContext, files: TrialFiles) -> bool:
-    """A trial whose grade and result were whole before the interruption keeps them (RS01).
+    """A trial whose grade and result were whole before the interruption keeps them.
 
     Harbor's own result says `CancelledError` when it was stopped on the way there.
     """

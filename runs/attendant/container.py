@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from benchsite.lib.disk import FULL
 from runs.attendant import counters
 from runs.attendant.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
 from runs.attendant.observed import Observed
@@ -270,8 +271,10 @@ class Container:
 
 
 def record_failure(observed: Observed, role: str, where: str, error: BaseException) -> None:
-    """Write one `failure` event with the error's own code, or its type's name."""
+    """Write one `failure` event with the error's own code; of others only a full disk has one."""
     code = getattr(error, "code", None)
+    if isinstance(error, OSError) and error.errno in FULL:
+        code = "disk_full"
     detail = getattr(error, "detail", None) or f"{type(error).__name__}: {error}"
     try:
         observed.write(

@@ -1,4 +1,4 @@
-"""Rules for an endpoint's base URL on its route. No sentence here quotes the URL: it may hold a secret (SE04)."""
+"""Rules for an endpoint's base URL on its route. No sentence here quotes the URL: it may hold a secret."""
 
 import ipaddress
 import re

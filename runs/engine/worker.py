@@ -79,7 +79,7 @@ class HostWorker(RqWorker):
             super().fork_work_horse(job, queue)
 
     def monitor_work_horse(self, job: Job, queue: Queue, execution: Execution) -> None:
-        """Wait for the forked process, whatever happens to Redis meanwhile (JQ05)."""
+        """Wait for the forked process, whatever happens to Redis meanwhile."""
         while True:
             try:
                 super().monitor_work_horse(job, queue, execution)

@@ -96,7 +96,7 @@ def heartbeat(run_id: RunId) -> bool:
 
 @retrying_database
 def cancel_requested_at(run_id: RunId) -> datetime | None:
-    """When a cancellation was asked for; ``None`` when it was not. The supervisor polls this each second."""
+    """When a cancellation was asked for; ``None`` when it was not. The supervisor asks some ten times a second."""
     return Run.objects.filter(pk=_pk(run_id)).values_list("cancel_requested_at", flat=True).first()
 
 

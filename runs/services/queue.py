@@ -1,7 +1,7 @@
 """The jobs of runs, cleanups and endpoint tests on their worker's own queue.
 
 The database is the truth: a lost job is put again under the same id (``put_missing``), a job whose run is not
-queued any more exits quietly. Nothing is ever retried by the queue, and RQ's own stop is never used (JQ01).
+queued any more exits quietly. Nothing is ever retried by the queue, and RQ's own stop is never used.
 """
 
 import logging
@@ -27,7 +27,7 @@ CLEANUP_TIMEOUT_S = 300
 ENDPOINT_TEST_JOB = "runs.jobs.test_endpoint"
 ENDPOINT_TEST_TIMEOUT_S = 180
 DEFAULT_RUN_LIMIT_S = 1800
-BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps (JQ02, JQ10)
+BACKSTOP_S = 900  # beyond the run's own limit, which its supervisor keeps
 # What became of a job stands in the database; the queue need not know it for longer.
 _FORGOTTEN = {"result_ttl": 24 * 3600, "failure_ttl": 24 * 3600}
 _OPEN = (JobStatus.QUEUED, JobStatus.STARTED, JobStatus.CREATED)
@@ -45,7 +45,7 @@ def queue_of(worker: str) -> Queue:
 
 
 def enqueue_on_commit(run: Run, *, limit_s: int = DEFAULT_RUN_LIMIT_S) -> None:
-    """Put the run's job once the transaction commits; nothing happens when it is rolled back (JQ11).
+    """Put the run's job once the transaction commits; nothing happens when it is rolled back.
 
     A Redis that cannot be reached loses nothing: the run stays queued and its worker's timer puts the job.
     """
@@ -115,11 +115,6 @@ def endpoint_test_job_id(test_id: UUID) -> str:
 
 def cleanup_job_id(run_id: UUID) -> str:
     return f"cleanup-{run_id.hex}"
-
-
-def job_status(run_id: UUID) -> JobStatus | None:
-    """What RQ says of a run's job, for operators; ``None`` when it knows none. The run's row is the truth."""
-    return _status(job_id(run_id))
 
 
 def _status(job: str) -> JobStatus | None:

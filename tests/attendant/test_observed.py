@@ -1,5 +1,6 @@
 """The record of what the attendant saw: canonical, gapless, bounded, and never without its end."""
 
+import errno
 import json
 import stat
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runs.attendant import observed as module
+from runs.attendant.container import record_failure
 from runs.attendant.observed import Observed
 
 
@@ -84,3 +86,11 @@ def test_the_file_is_bounded_in_bytes_too(path: Path, observed: Observed, monkey
         observed.write("transfer", "agent", path="x" * 100)
     assert path.stat().st_size <= 2_000
     assert observed.dropped > 30
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "disk_full"), (errno.EDQUOT, "disk_full"), (errno.EIO, "unexpected")]
+)
+def test_a_failure_for_want_of_room_is_recorded_as_one(path: Path, observed: Observed, number: int, code: str) -> None:
+    record_failure(observed, "agent", "transfer", OSError(number, "it failed"))
+    assert [(line["where"], line["code"]) for line in lines(path)] == [("transfer", code)]

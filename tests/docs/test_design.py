@@ -71,3 +71,12 @@ def test_every_room_of_the_packages_stands_in_the_design() -> None:
     }
     hidden = {"runs/migrations/", "evidence/migrations/", "evidence/templatetags/", "runs/scripted/", "runs/smoke/"}
     assert {room for room in rooms - hidden if f"`{room}`" not in DESIGN} == set()
+
+
+def test_no_product_code_cites_a_case_by_a_number_that_no_page_explains() -> None:
+    citing = re.compile(r"\b(?:JQ|OW|OX|RS|RW|SE|FS|CL|TR)\d{2}\b")
+    product = [
+        path for path in tracked() if path.relative_to(ROOT).parts[0] in ("benchsite", "runs", "evidence", "client")
+    ]
+    assert len(product) > 200
+    assert [str(path.relative_to(ROOT)) for path in product if citing.search(path.read_text("utf-8", "replace"))] == []

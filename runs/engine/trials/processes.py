@@ -153,7 +153,7 @@ def stop_group(
 
     A group whose leader is gone is stopped through those members that carry `owner` in their environment.
     Members without it, and a leader's pid that belongs to another process now, are `unverifiable`: nothing
-    gets a signal, and the caller's cleanup fails (OW29).
+    gets a signal, and the caller's cleanup fails.
     """
     if pid_was_reused(identity):
         return StopReport(Stopped.UNVERIFIABLE)

@@ -1,7 +1,7 @@
 """The verdict banner of a run's page: one word and one sentence. Pure."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.utils.text import capfirst
@@ -9,6 +9,7 @@ from django.utils.text import capfirst
 from benchsite.lib import words
 from runs.checks import readiness
 from runs.models.states import Cleanup, RunState, Stage
+from runs.models.workers import STALE_AFTER
 from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES
 from runs.web.presenting import status_marks
@@ -17,7 +18,6 @@ from runs.web.presenting.counts import Counts
 if TYPE_CHECKING:
     from runs.models import Run
 
-STALE_AFTER = timedelta(seconds=45)
 _NO_VERDICT_YET = "The verdict follows when every trial has ended."
 _STAGE_WORDS = {
     Stage.PREFLIGHT: "Checking once more on the worker that nothing changed since the preview.",

@@ -40,10 +40,6 @@ class Counts:
         """Trials that have not ended."""
         return self.rest - self.unjudged
 
-    @property
-    def adds_up(self) -> bool:
-        return self.rest == 0 if self.ended else self.rest >= 0
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:

@@ -137,7 +137,7 @@ def tokens(trial: "Trial") -> str:
 
 
 def cost(trial: "Trial") -> str:
-    """US dollars, or "not reported": a cost of 0 beside tokens is no price (TR10)."""
+    """US dollars, or "not reported": a cost of 0 beside tokens is no price."""
     return "" if not trial.cost_usd else f"${trial.cost_usd:.4f}"
 
 

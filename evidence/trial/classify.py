@@ -95,6 +95,8 @@ def _lost(facts: TrialFacts) -> Finding | None:
 
 
 def _own_failure(facts: TrialFacts) -> Finding | None:
+    if facts.endpoint.incompatible:
+        return Finding("harness.gateway_incompatible")
     for failure in (*facts.own_failures, *((facts.harness_failure,) if facts.harness_failure else ())):
         if CODES[failure.code].klass not in _OF_THE_ENDPOINT:
             return Finding(failure.code, (("exit_code", failure.exit_code),), failure.detail)
@@ -117,7 +119,8 @@ def _endpoint(facts: TrialFacts) -> Finding | None:
         return None
     nothing_valid = facts.endpoint.completions == 0
     died_of_it = facts.agent.ended_with_error and facts.endpoint.ended_on_failure
-    return Finding(failure.code, (("status", failure.status),)) if nothing_valid or died_of_it else None
+    values = (("status", failure.status), ("why", failure.why or None))
+    return Finding(failure.code, values) if nothing_valid or died_of_it else None
 
 
 def _resources(facts: TrialFacts) -> Finding | None:
@@ -233,6 +236,9 @@ def _badges(facts: TrialFacts, *, evaluated: bool) -> tuple[str, ...]:
         "pids_limit_hit": facts.resources.pids_limit_hits > 0,
         "tmpfs_full": facts.resources.tmpfs_full,
         "counters_unavailable": facts.agent.ended and not facts.resources.available,
+        "answer_cut": facts.endpoint.cut > 0,
+        "model_refused": facts.endpoint.model_refusals > 0,
+        "context_window_exceeded": facts.endpoint.context_overflows > 0,
         "gateway_refusals": facts.endpoint.refusals > 0,
         "session_mismatch": facts.endpoint.session_mismatches > 0,
         "harbor_exception": facts.harbor_exception is not None,

@@ -139,6 +139,9 @@ _BY_CODE = {
     "protocol": "endpoint.wrong_content",
     "too_large": "endpoint.wrong_content",
     "bad_encoding": "endpoint.wrong_content",
+    "compressed": "endpoint.wrong_content",
+    "cut": "endpoint.wrong_content",
+    "not_http": "endpoint.wrong_content",
 }
 _NO_SUCH_MODEL = re.compile(
     r"model_not_found|no such model|(invalid|unknown) model|not a valid model"

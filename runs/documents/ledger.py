@@ -2,8 +2,9 @@
 
 Pure. The format is the gateway's (its `ledger.py`): canonical JSON lines, each with the SHA-256 of the line before,
 ended by a closing line. Since version 2 the first line names run, spec and gateway, and the closing line holds its own
-hash; whether a ledger may lack the first line is not for the ledger to say (`evidence.trial.binding`). A gap, a broken
-chain or a missing end is an integrity error (design 5).
+hash; whether a ledger may lack the first line is not for the ledger to say (`evidence.trial.binding`). Since version 3
+a request's line says more of what the endpoint said. A gap, a broken chain or a missing end is an integrity error
+(design 5).
 """
 
 import hashlib
@@ -30,6 +31,8 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,64}\Z")]
 # UTC with microseconds; texts of this form sort as their times do.
 Time = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")]
 
+_ERRORS = range(400, 600)
+_FLAGS = (("cut",), ("refused",), ("cut", "refused"))
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _SENTENCES = {
     "ledger.missing": "The gateway's ledger was not kept, so nothing proves what the endpoint answered.",
@@ -74,14 +77,19 @@ class LedgerOpening(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     `spec_sha256` is None when it belonged to no run."""
 
     kind: Literal["opened"]
-    version: Literal[2]
+    version: Literal[2, 3]
     run_id: Name
     spec_sha256: Digest | None
     nonce: Nonce
 
 
 class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One request's line. Sizes in bytes; `status` is the endpoint's, for a refusal the gateway's own."""
+    """One request's line. Sizes in bytes; `status` is the endpoint's, for a refusal the gateway's own.
+
+    Since version 3: `flags` of a completion, cut (at the token limit) and refused (by the model); `said_status`, the
+    status that an error inside a 2xx stands for; `retry_after_s` of a 429 or 503. A malformed answer's `code` says in
+    which way it is no completion.
+    """
 
     kind: Kind
     trial: Count | None
@@ -96,6 +104,9 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     response_sha256: Digest | None
     message_sha256: Digest | None
     session_matches: bool | None
+    flags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    said_status: Count | msgspec.UnsetType | None = msgspec.UNSET
+    retry_after_s: Count | msgspec.UnsetType | None = msgspec.UNSET
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,6 +114,31 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError("only a refusal is nobody's")
         if self.kind in ("ok", "wrong_model") and not self._is_whole_answer:
             raise ValueError("a completion without a 2xx status or one of its hashes")
+        if not self._says_more_rightly:
+            raise ValueError("what no gateway says of such an answer")
+
+    @property
+    def _says_more_rightly(self) -> bool:
+        absent = (None, msgspec.UNSET)
+        if self.flags and (self.flags not in _FLAGS or self.kind not in ("ok", "wrong_model")):
+            return False
+        if self.said_status not in absent and (self.kind != "upstream_error" or self.said_status not in _ERRORS):
+            return False
+        return self.retry_after_s in absent or self.status in (429, 503)
+
+    @property
+    def version_says_more(self) -> bool | None:
+        """Whether it has what lines have since version 3: all of it, or None when only a part."""
+        present = {value is not msgspec.UNSET for value in (self.flags, self.said_status, self.retry_after_s)}
+        return present.pop() if len(present) == 1 else None
+
+    @property
+    def was_cut(self) -> bool:
+        return self.flags is not msgspec.UNSET and "cut" in self.flags
+
+    @property
+    def model_refused(self) -> bool:
+        return self.flags is not msgspec.UNSET and "refused" in self.flags
 
     @property
     def _is_whole_answer(self) -> bool:
@@ -283,6 +319,8 @@ class _Reading:
                 self._closed = True
             case _Summary(trial=trial, code=code, count=count):
                 self._refuse(trial, code, count)
+            case LedgerRequest() if record.version_says_more is not self._says_more:
+                return LedgerFault("ledger.malformed_line", place)
             case LedgerRequest():
                 self.requests.setdefault(record.trial, []).append(record)
                 if record.kind == "refused":
@@ -291,6 +329,10 @@ class _Reading:
         self.count += 1
         self.first_at, self.last_at = self.first_at or record.at, record.at
         return None
+
+    @property
+    def _says_more(self) -> bool:
+        return self.opening is not None and self.opening.version >= 3
 
     def _may_stand_here(self, record: _Record) -> bool:
         """Only the first line opens, and only the closing line of a ledger that was opened holds its own hash."""

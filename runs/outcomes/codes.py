@@ -348,6 +348,11 @@ _HARNESS = _errors(
             "Harbor recorded an exception that is neither the agent's own exit nor a time limit.",
         ),
         "run_failure": ("Run failed", "The run failed before this trial could be completed."),
+        "gateway_incompatible": (
+            "Gateway refused the model's words",
+            "The gateway refused to send back what the endpoint itself had said, which is a fault of this site.",
+            "Report it with the endpoint's kind and the code in the ledger; until it is mended, use another endpoint.",
+        ),
     },
 )
 
@@ -410,6 +415,11 @@ _ENDPOINT = [
             ),
             "timeout": ("Endpoint too slow", "The endpoint did not answer within the request's time limit."),
             "malformed": ("Malformed answer", "The endpoint's answer is not a well-formed completion."),
+            "malformed_answer": ("Malformed answer", "The endpoint's answer is no well-formed completion: {why}."),
+            "error_in_success": (
+                "Error inside an answer",
+                "The endpoint answered with a status of success and an error of an unknown code.",
+            ),
             "unreadable": ("Unreadable answer", "The endpoint's answer was too large or badly encoded."),
         },
     ),
@@ -473,6 +483,9 @@ BADGES: dict[str, str] = {
     "reward_not_counted": "The verifier gave a reward that is not counted.",
     "late_cancel": "A cancel was requested after this trial was graded.",
     "late_deadline": "A time limit was reached after this trial was graded.",
+    "answer_cut": "An answer was cut at the token limit.",
+    "model_refused": "The model refused.",
+    "context_window_exceeded": "The conversation outgrew the model's context window.",
     "gateway_refusals": "The gateway refused requests of the agent.",
     "session_mismatch": "Requests carried another session header than the trial's.",
     "output_passed_over": "Links, special files or odd names among the agent's output were listed and not graded.",

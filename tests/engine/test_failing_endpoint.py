@@ -13,7 +13,7 @@ pytestmark = pytest.mark.harbor_compatibility
     ("ordinal", "code", "kinds"),
     [
         pytest.param(1, "serving_runtime.upstream_status", ["upstream_error"], id="unavailable"),
-        pytest.param(2, "serving_runtime.malformed", ["malformed"], id="malformed"),
+        pytest.param(2, "serving_runtime.malformed_answer", ["malformed"], id="malformed"),
         pytest.param(3, "serving_runtime.upstream_status", ["ok", "ok", "upstream_error"], id="late failure"),
     ],
 )

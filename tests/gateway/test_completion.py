@@ -45,9 +45,7 @@ def test_another_name_is_the_wrong_model() -> None:
         completion(choices=[]),
         completion(choices=[{"message": "hi"}]),
         completion(choices=[{"message": {"role": "user", "content": "hi"}}]),
-        completion(choices=[{"message": {"role": "assistant", "content": None}}]),
         completion(choices=[{"message": {"role": "assistant", "content": 1}}]),
-        completion(choices=[{"message": {"role": "assistant", "content": None, "tool_calls": []}}]),
         completion(choices=[{"message": {"role": "assistant", "content": "x", "tool_calls": [{"id": "c"}]}}]),
     ],
 )

@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         ("forge", [200], [("ok", None, 200)]),
         ("unauthorized", [401], [("upstream_error", "status", 401)]),
         ("unavailable", [503], [("upstream_error", "status", 503)]),
-        ("malformed", [200], [("malformed", None, 200)]),
+        ("malformed", [200], [("malformed", "no_choice", 200)]),
         ("wrong-model", [200], [("wrong_model", None, 200)]),
         ("slow", [504], [("upstream_error", "timeout", None)]),
         ("hang", [504], [("upstream_error", "timeout", None)]),

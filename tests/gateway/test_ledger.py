@@ -100,6 +100,14 @@ def chained(records: list[dict[str, object]]) -> list[bytes]:
     return lines
 
 
+NEWER = ("flags", "said_status", "retry_after_s")
+
+
+def first_form(record: dict[str, object]) -> dict[str, object]:
+    """A request's line as the gateway wrote it before version 3."""
+    return {name: value for name, value in record.items() if name not in NEWER}
+
+
 @pytest.fixture
 def lines() -> list[bytes]:
     return written(completed(1), completed(2), refused(None, "path"))
@@ -143,7 +151,7 @@ def test_a_closing_line_without_its_hash_ends_only_a_ledger_without_an_opening_l
     closing = json.loads(lines[-1])
     closing.pop("sha256")
     assert fault([*lines[:-1], canonical(closing)]) == "ledger.malformed_line"
-    older = chained([json.loads(line) for line in lines[1:-1]] + [closing | {"count": 3}])
+    older = chained([first_form(json.loads(line)) for line in lines[1:-1]] + [closing | {"count": 3}])
     assert fault(older) is None and read(older).opening is None
     older[-1] = sealed(json.loads(older[-1]))
     assert fault(older) == "ledger.malformed_line"
@@ -207,12 +215,57 @@ def test_an_answer_of_another_model_has_all_that_a_completion_has(change: dict[s
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 1}, {"version": 3}, {"version": True}, {"run_id": ""}, {"run_id": None}, {"spec_sha256": "A" * 64},
+        {"version": 1}, {"version": 4}, {"version": True}, {"run_id": ""}, {"run_id": None}, {"spec_sha256": "A" * 64},
         {"nonce": "b" * 31}, {"nonce": None}, {"nonce": "B" * 32}, {"run_id": "a b"}, {"run_id": "a" * 65}, {"more": 1},
     ],
 )  # fmt: skip
 def test_an_opening_line_that_the_gateway_does_not_write_is_malformed(change: dict[str, object]) -> None:
     assert fault([canonical(json.loads(written()[0]) | change)]) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_line_says_what_those_of_its_version_say(version: int) -> None:
+    opening, line, closing = (json.loads(each) for each in written(completed(1)))
+    opening["version"] = version
+    for form, fits in ((first_form(line), version == 2), (line, version == 3)):
+        rebuilt = chained([opening, form])
+        rebuilt.append(sealed(closing | {"prev": hashlib.sha256(rebuilt[-1][:-1]).hexdigest()}))
+        assert fault(rebuilt) == (None if fits else "ledger.malformed_line")
+    for name in NEWER:
+        without = {key: value for key, value in line.items() if key != name}
+        assert fault(chained([opening, without])) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"flags": None}, {"flags": "cut"}, {"flags": ["cut", "cut"]}, {"flags": ["refused", "cut"]},
+        {"flags": ["more"]}, {"flags": [1]}, {"said_status": 429}, {"said_status": "429"}, {"retry_after_s": 1},
+        {"retry_after_s": -1},
+        {"kind": "upstream_error", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 200},
+        {"kind": "upstream_error", "said_status": True}, {"kind": "upstream_error", "status": 500, "retry_after_s": 1},
+        {"kind": "upstream_error", "status": 429, "retry_after_s": 1.0},
+    ],
+)  # fmt: skip
+def test_what_no_gateway_says_of_an_answer_is_malformed(change: dict[str, object]) -> None:
+    assert fault([written()[0], canonical(json.loads(written(completed(1))[1]) | change)]) == "ledger.malformed_line"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"flags": ["cut"]}, {"flags": ["refused"]}, {"flags": ["cut", "refused"]},
+        {"kind": "wrong_model", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 429},
+        {"kind": "upstream_error", "status": 503, "retry_after_s": 0},
+    ],
+)  # fmt: skip
+def test_what_a_gateway_says_of_an_answer_is_read(change: dict[str, object]) -> None:
+    opening, line, closing = (json.loads(each) for each in written(completed(1)))
+    rebuilt = chained([opening, line | change])
+    rebuilt.append(sealed(closing | {"prev": hashlib.sha256(rebuilt[-1][:-1]).hexdigest()}))
+    assert fault(rebuilt) is None
+    [found] = read(rebuilt).trial(1).requests
+    assert (found.was_cut, found.model_refused) == ("cut" in str(change), "refused" in str(change))
 
 
 def test_a_line_in_another_form_is_malformed(lines: list[bytes]) -> None:

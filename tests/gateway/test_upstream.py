@@ -54,13 +54,13 @@ def test_an_error_of_the_endpoint_is_passed_on_and_recorded(
     assert outcome(gateway) == ("upstream_error", "status", status)
 
 
-@pytest.mark.parametrize("body", [b'{"ok":true}', b"", b"<html>"])
+@pytest.mark.parametrize(("body", "code"), [(b'{"ok":true}', "no_choice"), (b"", "empty"), (b"<html>", "html")])
 def test_a_2xx_that_is_no_completion_is_passed_on_unchanged_and_is_no_proof(
-    gateway: GatewayProcess, endpoint: RawEndpoint, body: bytes
+    gateway: GatewayProcess, endpoint: RawEndpoint, body: bytes, code: str
 ) -> None:
     endpoint.respond = lambda _: http_answer(body)
     assert gateway.ask() == (200, body)
-    assert outcome(gateway) == ("malformed", None, 200)
+    assert outcome(gateway) == ("malformed", code, 200)
 
 
 def test_another_models_answer_is_passed_on_unchanged_and_is_no_proof(
@@ -95,15 +95,16 @@ def test_a_redirect_is_not_followed(gateway: GatewayProcess, endpoint: RawEndpoi
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (http_answer(completion(), headers="Content-Encoding: gzip\r\n"), "bad_encoding"),
+        (http_answer(completion(), headers="Content-Encoding: gzip\r\n"), "compressed"),
         (b"", "unreachable"),
-        (b"nonsense\r\n\r\n", "protocol"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "protocol"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "protocol"),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000, "protocol"),
+        (b"nonsense\r\n\r\n", "not_http"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "cut"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "cut"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "not_http"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000, "not_http"),
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b" " * (16 * 1024 * 1024 + 1), "too_large"),
     ],
-    ids=["encoded", "hung-up", "not-http", "cut", "two-lengths", "huge-head", "huge-body"],
+    ids=["encoded", "hung-up", "not-http", "cut", "cut-chunk", "two-lengths", "huge-head", "huge-body"],
 )
 def test_an_answer_that_cannot_be_used_is_withheld(
     gateway: GatewayProcess, endpoint: RawEndpoint, answer: bytes, code: str

@@ -73,12 +73,17 @@ def check_readiness(
     }
     said = said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, bound_s=BOUND_SECONDS) or {}
     line = _line(api, gateway, trial)
-    answer = None if line is None else Answer(line.kind, line.code, line.status, str(said.get("error", "")).lower())
+    answer = None if line is None else Answer(line.kind, line.code, _status(line), str(said.get("error", "")).lower())
     seconds = said.get("seconds")
     return Readiness(
         tuple(judge(answer, has_credential=has_credential)),
         round(seconds, 3) if isinstance(seconds, float) else None,
     )
+
+
+def _status(line: LedgerRequest) -> int | None:
+    """The status that counts: of an error inside a 2xx the one that it stands for."""
+    return (line.said_status or None) if line.code == "error_in_success" else line.status
 
 
 def _line(api: docker.APIClient, gateway: RunGateway, trial: int) -> LedgerRequest | None:

@@ -16,19 +16,25 @@ from typing import Any
 
 from .config import Run
 
-VERSION = 2
+VERSION = 3
 LINES_PER_KIND = 8
 _NO_LINE = "0" * 64
 
 
 @dataclass
 class Entry:
-    """One request. Sizes in bytes, `status` as the endpoint gave it (the gateway's own for a refusal)."""
+    """One request. Sizes in bytes, `status` as the endpoint gave it (the gateway's own for a refusal).
+
+    `said_status` is the status that an error inside a 2xx stands for; `flags` are those of a completion.
+    """
 
     trial: int | None = None
     kind: str = "refused"
     code: str | None = None
     status: int | None = None
+    said_status: int | None = None
+    retry_after_s: int | None = None
+    flags: tuple[str, ...] = ()
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     bytes_in: int = 0

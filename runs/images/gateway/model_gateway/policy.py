@@ -1,7 +1,8 @@
 """May this body go to the endpoint? A pure function from bytes to the bytes to send, or to a refusal.
 
 The allow-list follows what mini-swe-agent 2.4.6 with litellm really sends: model, messages, max_tokens and
-tools at the top; in messages that it echoes back, whatever fields the endpoint itself had added.
+tools at the top. An assistant's message that the endpoint itself said goes back to it as it was said; of one that it
+did not say only the allowed parts go out.
 """
 
 import json
@@ -11,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import strict_json
+from .completion import is_id
+from .said import Echoes, NotKept, Said
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-# A request of the agent is 7 levels deep; 32 steps hold some 700 items, with eight tool calls a step 4,000.
-MAX_DEPTH = 12
-MAX_ITEMS = 16_384
-MAX_MESSAGES = 1_024
+# A request of the agent is 7 levels deep, and what the endpoint said in it no deeper than a completion may be. 32 steps
+# hold some 700 items, with eight tool calls a step 4,000.
+MAX_DEPTH = 32
+MAX_ITEMS = 65_536
+MAX_MESSAGES = 8_192
 MAX_TOOLS = 16
 
 _CODES = {
@@ -30,7 +34,7 @@ _CODES = {
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ADDRESS = re.compile(r"[:/#.]")
 _ANCHOR = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_CALL_ID = re.compile(r"[\x21-\x7e]{1,256}")
+_MAX_NAME = 4096
 
 
 class Refused(Exception):
@@ -50,27 +54,39 @@ class Declared:
     sampling: Mapping[str, int | float] = field(default_factory=dict)
 
 
-def screen(body: bytes, declared: Declared) -> bytes:
-    """The body to send upstream, built anew from allowed parts only. Raises Refused (gateway.md)."""
+def screen(body: bytes, declared: Declared, said: Said | None = None) -> bytes:
+    """The body to send upstream, built anew from allowed parts and from what the endpoint `said`. Raises Refused."""
     try:
         document = strict_json.load(body, size=MAX_BODY_BYTES, depth=MAX_DEPTH, items=MAX_ITEMS)
     except strict_json.JsonProblem as problem:
         raise Refused(_CODES.get(problem.code, "body.json")) from None
-    request = _request(document, declared)
+    request = _request(document, declared, (said or Said()).echoes())
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
 
 
-def _request(document: Any, declared: Declared) -> dict[str, Any]:
+def own_fault(code: str, said: Said) -> str | None:
+    """The code of a refusal of what the endpoint itself said: its words alone are more than a request may hold.
+
+    None when the refusal is the agent's matter.
+    """
+    beyond = {
+        "body.size": said.bytes > MAX_BODY_BYTES,
+        "body.items": said.items > MAX_ITEMS,
+        "body.messages": said.messages > MAX_MESSAGES,
+        "body.not_kept": True,
+    }
+    return f"endpoint_words.{code.removeprefix('body.')}" if beyond.get(code) else None
+
+
+def _request(document: Any, declared: Declared, echoes: Echoes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refused("body.not_an_object")
     if not set(document) <= _ALLOWED:
         raise Refused("body.unknown_field")
     if document.get("model") != declared.model:
         raise Refused("body.model")
-    tokens = document.get("max_tokens")
-    if type(tokens) is not int or tokens != declared.max_completion_tokens:
-        raise Refused("body.max_tokens")
-    request = {"model": declared.model, "messages": _messages(document.get("messages")), "max_tokens": tokens}
+    request = {"model": declared.model, "messages": _messages(document.get("messages"), echoes)}
+    request |= _token_limit(document, declared.max_completion_tokens)
     for name, check in _OPTIONAL.items():
         if name in document:
             request[name] = check(document[name])
@@ -81,13 +97,21 @@ def _request(document: Any, declared: Declared) -> dict[str, Any]:
     return request
 
 
-def _messages(value: Any) -> list[dict[str, Any]]:
+def _token_limit(document: dict[str, Any], declared: int) -> dict[str, int]:
+    """The declared limit under the one of its two names that the agent gave it; newer models know the second only."""
+    given = [name for name in ("max_tokens", "max_completion_tokens") if name in document]
+    if len(given) != 1 or type(document[given[0]]) is not int or document[given[0]] != declared:
+        raise Refused("body.max_tokens")
+    return {given[0]: declared}
+
+
+def _messages(value: Any, echoes: Echoes) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_MESSAGES:
         raise Refused("body.messages")
-    return [_message(message) for message in value]
+    return [_message(message, echoes) for message in value]
 
 
-def _message(value: Any) -> dict[str, Any]:
+def _message(value: Any, echoes: Echoes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Refused("body.message")
     match value.get("role"):
@@ -95,9 +119,12 @@ def _message(value: Any) -> dict[str, Any]:
             return _closed(value, {"role", "content"})
         case "tool":
             message = _closed(value, {"role", "content", "tool_call_id"})
-            return message | {"tool_call_id": _matching(_CALL_ID, value.get("tool_call_id"))}
+            return message | {"tool_call_id": _call_id(value.get("tool_call_id"))}
         case "assistant":
-            return _assistant(value)
+            try:
+                return echoes.own(value) or _assistant(value)
+            except NotKept:
+                raise Refused("body.not_kept") from None
         case _:
             raise Refused("body.role")
 
@@ -109,7 +136,7 @@ def _closed(value: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def _assistant(value: dict[str, Any]) -> dict[str, Any]:
-    """The endpoint's own words, echoed by the agent: other parts are left out, not refused."""
+    """What the agent says that the model said: other parts are left out, not refused."""
     message: dict[str, Any] = {"role": "assistant"}
     content, calls, reasoning = (value.get(name) for name in ("content", "tool_calls", "reasoning_content"))
     message["content"] = None if content is None else _content(content)
@@ -140,13 +167,26 @@ def _call(value: Any) -> dict[str, Any]:
     if not isinstance(function, dict) or value.get("type") != "function":
         raise Refused("body.tool_call")
     return {
-        "id": _matching(_CALL_ID, value.get("id")),
+        "id": _call_id(value.get("id")),
         "type": "function",
         "function": {
-            "name": _matching(_TOOL_NAME, function.get("name")),
+            "name": _called(function.get("name")),
             "arguments": _text(function.get("arguments"), "body.tool_call"),
         },
     }
+
+
+def _call_id(value: Any) -> str:
+    if not is_id(value):
+        raise Refused("body.name")
+    return str(value)
+
+
+def _called(value: Any) -> str:
+    """The name in a past call, which a model may have made up: text like any other, and no tool that is declared."""
+    if not isinstance(value, str) or len(value) > _MAX_NAME:
+        raise Refused("body.name")
+    return value
 
 
 def _tools(value: Any) -> list[dict[str, Any]]:
@@ -279,4 +319,4 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "n": _one,
     "stream": _no_stream,
 }
-_ALLOWED = {"model", "messages", "max_tokens", *_OPTIONAL}
+_ALLOWED = {"model", "messages", "max_tokens", "max_completion_tokens", *_OPTIONAL}

@@ -11,12 +11,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from . import completion, echo, policy
+from . import complaints, completion, echo, policy
 from .admission import Desk, NotAdmitted, open_desks
 from .config import Config
 from .incoming import BadRequest, ClientGone, Head, Incoming
 from .ledger import Entry, Ledger
 from .policy import Declared, Refused
+from .said import Said
 from .tokens import TokenBook
 from .upstream import Answer, Upstream, UpstreamFailed
 
@@ -69,6 +70,7 @@ class Server:
         self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens, config.limits.sampling)
         self._book = TokenBook(config.run_key, config.limits.trials)
         self._desks = open_desks(config.limits)
+        self._said = {trial: Said(config.limits.trials) for trial in self._desks}
         self._credential = config.credential
         self._upstream = upstream
         self._ledger = ledger
@@ -127,7 +129,7 @@ class Server:
             if route == "models":
                 return self._models(request.entry)
             with desk:
-                return await self._complete(incoming, head, desk, request)
+                return await self._complete(incoming, head, desk, self._said[trial], request)
         except Refusal as refusal:
             return _refuse(request.entry, refusal.code, refusal.status)
         except (BadRequest, Refused, NotAdmitted) as refused:
@@ -146,10 +148,13 @@ class Server:
         model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "endpoint"}
         return Reply(200, json.dumps({"object": "list", "data": [model]}).encode("utf-8"))
 
-    async def _complete(self, incoming: Incoming, head: Head, desk: Desk, request: Request) -> Reply:
-        body = await incoming.body(head, policy.MAX_BODY_BYTES)
-        request.entry.bytes_in = len(body)
-        outgoing = policy.screen(body, self._declared)
+    async def _complete(self, incoming: Incoming, head: Head, desk: Desk, said: Said, request: Request) -> Reply:
+        try:
+            body = await incoming.body(head, policy.MAX_BODY_BYTES)
+            request.entry.bytes_in = len(body)
+            outgoing = policy.screen(body, self._declared, said)
+        except (BadRequest, Refused) as refused:
+            raise Refusal(policy.own_fault(refused.code, said) or refused.code) from None
         desk.take_step()
         request.reached_endpoint = True
         request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
@@ -157,23 +162,34 @@ class Server:
             answer = await _unless_gone(incoming, self._upstream.complete(outgoing))
         except UpstreamFailed as failure:
             return _upstream_failed(request.entry, failure.code)
-        return self._pass_on(answer, request.entry)
+        return self._pass_on(answer, request.entry, said)
 
-    def _pass_on(self, answer: Answer, entry: Entry) -> Reply:
+    def _pass_on(self, answer: Answer, entry: Entry, said: Said) -> Reply:
         entry.status = answer.status
         entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
         if echo.holds(answer.body, self._credential):
             return _upstream_failed(entry, "credential_echoed")
+        if answer.status in (429, 503):
+            entry.retry_after_s = complaints.retry_after_s(answer.retry_after)
         if not answer.succeeded:
-            entry.kind, entry.code = "upstream_error", "status"
+            overflows = complaints.overflows(answer.status, answer.body)
+            entry.kind, entry.code = "upstream_error", "context_window" if overflows else "status"
             status = answer.status if answer.status >= 400 else 502
             return Reply(status, answer.body, answer.is_json)
         judgement = completion.judge(answer.body, self._endpoint.accepted_models)
-        entry.kind = judgement.kind
+        entry.kind, entry.code, entry.said_status = judgement.kind, judgement.code, judgement.said_status
+        entry.flags = judgement.flags
         entry.prompt_tokens = judgement.prompt_tokens
         entry.completion_tokens = judgement.completion_tokens
         entry.message_sha256 = judgement.message_sha256
-        return Reply(answer.status, answer.body, answer.is_json)
+        if judgement.message is not None:
+            said.keep(judgement.message)
+        if judgement.readable is None:
+            return Reply(answer.status, answer.body, answer.is_json)
+        # Put together, parts may say what none of them says.
+        if echo.holds(judgement.readable, self._credential):
+            return _upstream_failed(entry, "credential_echoed")
+        return Reply(answer.status, judgement.readable)
 
 
 def _route(head: Head) -> str:

@@ -17,7 +17,7 @@ _CHUNK = 64 * 1024
 
 
 class UpstreamFailed(Exception):
-    """No usable answer; `code` is unreachable, timeout, tls, too_large, bad_encoding or protocol."""
+    """No usable answer; `code` is unreachable, timeout, tls, too_large, compressed, cut or not_http."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -31,6 +31,7 @@ class Answer:
     status: int
     body: bytes
     is_json: bool
+    retry_after: bytes | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -87,7 +88,7 @@ class Upstream:
         except TimeoutError:
             raise UpstreamFailed("timeout") from None
         except h11.RemoteProtocolError:
-            raise UpstreamFailed("protocol") from None
+            raise UpstreamFailed("not_http") from None
         except OSError:
             raise UpstreamFailed("unreachable") from None
 
@@ -114,7 +115,7 @@ class Upstream:
             writer.write(connection.send(event) or b"")
         await writer.drain()
         head = await _head(connection, reader)
-        return Answer(head.status_code, await _body(connection, reader), _is_json(head))
+        return Answer(head.status_code, await _body(connection, reader), _is_json(head), _retry_after(head))
 
 
 async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:
@@ -126,22 +127,25 @@ async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11
     while isinstance(event, h11.InformationalResponse):
         event = await _next(connection, reader)
     if not isinstance(event, h11.Response):
-        raise UpstreamFailed("protocol")
+        raise UpstreamFailed("not_http")
     if any(value != b"identity" for name, value in event.headers if name == b"content-encoding"):
-        raise UpstreamFailed("bad_encoding")
+        raise UpstreamFailed("compressed")
     return event
 
 
 async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while isinstance(event := await _next(connection, reader), h11.Data):
-        parts.append(bytes(event.data))
-        size += len(event.data)
-        if size > MAX_RESPONSE_BYTES:
-            raise UpstreamFailed("too_large")
+    try:
+        while isinstance(event := await _next(connection, reader), h11.Data):
+            parts.append(bytes(event.data))
+            size += len(event.data)
+            if size > MAX_RESPONSE_BYTES:
+                raise UpstreamFailed("too_large")
+    except h11.RemoteProtocolError:
+        raise UpstreamFailed("cut") from None
     if not isinstance(event, h11.EndOfMessage):
-        raise UpstreamFailed("protocol")
+        raise UpstreamFailed("cut")
     return b"".join(parts)
 
 
@@ -154,3 +158,7 @@ async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> obj
 def _is_json(head: h11.Response) -> bool:
     kinds = [value for name, value in head.headers if name == b"content-type"]
     return bool(kinds) and kinds[0].lower().startswith(b"application/json")
+
+
+def _retry_after(head: h11.Response) -> bytes | None:
+    return next((bytes(value) for name, value in head.headers if name == b"retry-after"), None)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 CHUNK = 1024 * 1024
 MAX_DEPTH = 32
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileState(StrEnum):
@@ -123,64 +124,91 @@ class Folder:
 
     def folders(self, path: str, *, limit: int) -> tuple[str, ...]:
         """Those of the first `limit` names in a directory that are real directories, sorted."""
-        return tuple(name for name in self.names(path, limit=limit) if self._entry(f"{path}/{name}") is None)
+        try:
+            with self._directory(path.split("/") if path else []) as directory, os.scandir(directory) as found:
+                first = [entry for _, entry in zip(range(limit), found, strict=False)]
+                names = [entry.name for entry in first if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return ()
+        return tuple(sorted(names))
 
     def walk(self, path: str = "", *, limit: int) -> Listing:
         """Everything below that is not a directory, at most `limit` entries, in a stable order per directory."""
-        entries: list[Entry] = []
-        truncated = False
-        pending = [path]
-        visited = 0
-        while pending and not truncated:
-            here = pending.pop()
-            visited += 1
-            truncated = self._list_one(here, entries, pending, limit=limit) or visited > limit
-        return Listing(tuple(entries), truncated)
-
-    def _list_one(self, here: str, entries: list[Entry], pending: list[str], *, limit: int) -> bool:
-        """Adds one directory's entries; true when the limit was hit."""
-        names = self.names(here, limit=limit + 1)
-        folders = []
-        for name in names:
-            if len(entries) >= limit:
-                return True
-            path = f"{here}/{name}" if here else name
-            entry = self._entry(path)
-            if entry is not None:
-                entries.append(entry)
-            elif path.count("/") < MAX_DEPTH:
-                folders.append(path)
-            else:
-                entries.append(Entry(path, FileState.UNREADABLE, 0, "nested too deeply"))
-        pending.extend(reversed(folders))
-        return len(names) > limit
-
-    def _entry(self, path: str) -> Entry | None:
-        """What is at `path`; None for a real directory."""
+        walking = _Walk(limit)
         try:
-            *folders, name = relative_parts(path)
-            with self._directory(folders) as directory:
-                info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except (OSError, UnsafePath) as error:
-            return Entry(path, FileState.UNREADABLE, 0, type(error).__name__)
-        if stat.S_ISDIR(info.st_mode):
-            return None
-        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            return Entry(path, FileState.UNSAFE_TYPE, 0, _type_word(info))
-        return Entry(path, FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
+            with self._directory(path.split("/") if path else []) as directory:
+                walking.list(directory, f"{path}/" if path else "")
+        except OSError:
+            pass  # no directory, so nothing below it
+        return Listing(tuple(walking.entries), walking.truncated)
 
     @contextmanager
     def _directory(self, parts: list[str]) -> Iterator[int]:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in parts:
-                deeper = os.open(part, flags, dir_fd=handle)
+                deeper = os.open(part, _DIRECTORY, dir_fd=handle)
                 os.close(handle)
                 handle = deeper
             yield handle
         finally:
             os.close(handle)
+
+
+class _Walk:
+    """What was found so far. Each directory is opened once, from the one above it, so that depth costs nothing."""
+
+    def __init__(self, limit: int) -> None:
+        self.entries: list[Entry] = []
+        self.truncated = False
+        self._limit = limit
+        self._directories = 0
+
+    def list(self, directory: int, base: str) -> None:
+        """Adds what lies in an open directory, which is called `base` with a slash at its end, and below it."""
+        self._directories += 1
+        try:
+            with os.scandir(directory) as found:
+                names = sorted(entry.name for _, entry in zip(range(self._limit + 1), found, strict=False))
+        except OSError:
+            return  # one that cannot be read is as an empty one
+        folders = []
+        for name in names:
+            if len(self.entries) >= self._limit:
+                self.truncated = True
+                return
+            entry = _entry(directory, name, base + name)
+            if entry is not None:
+                self.entries.append(entry)
+            elif base.count("/") < MAX_DEPTH:
+                folders.append(name)
+            else:
+                self.entries.append(Entry(base + name, FileState.UNREADABLE, 0, "nested too deeply"))
+        self.truncated = len(names) > self._limit or self._directories > self._limit
+        for name in folders:
+            if self.truncated:
+                return
+            try:
+                deeper = os.open(name, _DIRECTORY, dir_fd=directory)
+            except OSError:
+                continue
+            try:
+                self.list(deeper, f"{base}{name}/")
+            finally:
+                os.close(deeper)
+
+
+def _entry(directory: int, name: str, path: str) -> Entry | None:
+    """What is called `name` in an open directory; None for a real directory."""
+    try:
+        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        return Entry(path, FileState.UNREADABLE, 0, type(error).__name__)
+    if stat.S_ISDIR(info.st_mode):
+        return None
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+        return Entry(path, FileState.UNSAFE_TYPE, 0, _type_word(info))
+    return Entry(path, FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
 
 
 def hash_descriptor(handle: int, limit: int) -> tuple[str, int]:

@@ -10,4 +10,4 @@ _NAMES = frozenset(
 
 def is_foreign(path: str) -> bool:
     """Whether a part of this path has a name that macOS, Windows or a desktop of Linux gives to files of its own."""
-    return any(part.startswith("._") or part.casefold() in _NAMES for part in path.split("/"))
+    return "/._" in f"/{path}" or not _NAMES.isdisjoint(path.casefold().split("/"))

@@ -13,6 +13,8 @@ API_KEY = "OPENAI_API_KEY"
 
 # Harbor prints this much of a sensitive value into its own files.
 MASK_HEAD, MASK_TAIL = 4, 3
+# Longer than every place that we know; one of keys of any length is cut, or each below it would repeat them.
+MAX_PLACE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ def _list(value: object) -> list[Any]:
 def _differences(document: str, path: str, asked: object, found: object) -> Iterator[ConfigDifference]:
     if isinstance(asked, dict) and isinstance(found, dict):
         for name in sorted({*asked, *found}):
-            place = f"{path}.{name}" if path else name
+            place = (f"{path}.{name}" if path else name)[:MAX_PLACE]
             yield from _differences(document, place, asked.get(name, _MISSING), found.get(name, _MISSING))
     elif isinstance(asked, list) and isinstance(found, list) and len(asked) == len(found):
         for index, (want, have) in enumerate(zip(asked, found, strict=True)):

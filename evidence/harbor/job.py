@@ -26,7 +26,10 @@ from evidence.reading.proofs import Proof, at, mapping
 from runs.documents.run_spec import RunSpec, SpecTask
 
 MAX_RESULT_BYTES = 4 * 1024 * 1024
-MAX_ITEMS = 200_000
+# What Harbor was given is a few kilobytes, and its configs and locks repeat it.
+MAX_CONFIG_BYTES = 256 * 1024
+MAX_CONFIG_ITEMS = 4_096
+MAX_ITEMS = 20_000
 MAX_DEPTH = 32
 # A job's folder has five names. Of one with more than these, those that are looked at depend on nothing but chance.
 MAX_NAMES = 5_000
@@ -70,12 +73,12 @@ def read_harbor(folder: Folder, base: str, spec: RunSpec, task: SpecTask) -> Har
     folders = tuple(name for name in folder.folders(base, limit=MAX_NAMES) if not is_foreign(name))
     trial = f"{base}/{folders[0]}" if len(folders) == 1 else None
     nothing = Document("", "missing", {})
-    result = _document(folder, f"{trial}/result.json") if trial else nothing
+    result = _document(folder, f"{trial}/result.json", MAX_RESULT_BYTES, MAX_ITEMS) if trial else nothing
     trial_lock = _versioned(folder, f"{trial}/lock.json", TRIAL_LOCK_VERSIONS) if trial else nothing
     trial_config = _document(folder, f"{trial}/config.json") if trial else nothing
     job_lock = _versioned(folder, f"{base}/lock.json", JOB_LOCK_VERSIONS)
     job_config = _document(folder, f"{base}/config.json")
-    job_result = _document(folder, f"{base}/result.json")
+    job_result = _document(folder, f"{base}/result.json", MAX_RESULT_BYTES, MAX_ITEMS)
     given = _document(folder, f"{base.rpartition('/')[0]}/config.json")
     recorded = (trial_lock, job_lock, job_config, trial_config) if trial else (job_lock, job_config)
     control_checks, others = _compared(
@@ -151,14 +154,14 @@ def _compared(
     return checks, others
 
 
-def _document(folder: Folder, path: str) -> Document:
-    read = folder.read(path, limit=MAX_RESULT_BYTES)
+def _document(folder: Folder, path: str, limit: int = MAX_CONFIG_BYTES, items: int = MAX_CONFIG_ITEMS) -> Document:
+    read = folder.read(path, limit=limit)
     if read.state is FileState.MISSING:
         return Document(path, "missing", {})
     if read.state is not FileState.OK:
         return Document(path, "unreadable", {}, read.state.value)
     try:
-        content = load_object(read.data, depth=MAX_DEPTH, items=MAX_ITEMS)
+        content = load_object(read.data, depth=MAX_DEPTH, items=items)
     except JsonProblem as problem:
         return Document(path, "unreadable", {}, problem.code)
     # Harbor never writes an object without fields: it would say nothing, and so contradict nothing.

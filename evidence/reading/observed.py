@@ -18,10 +18,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from evidence.reading.clocks import is_recorded
 from runs.documents.ceilings import TRANSFER_BYTES
 from runs.wire.copies import MAX_ENTRIES, Entry, combined_sha256
+from runs.wire.tar_reader import MAX_REFUSALS
 
+# What the attendant writes at most; its longest line lists 200 files with names of a kilobyte.
 MAX_BYTES = 8 * 1024 * 1024
-# What the attendant writes at most.
 MAX_EVENTS = 2_000
+MAX_LINE_BYTES = 1024 * 1024
+MAX_TRANSFERS = 64  # a trial has at most fifteen: the task's files and logs, and four outputs and a place of Harbor's
+MAX_NAMED = 64  # warnings, writable folders, kinds of what was refused
 MAX_PROBLEMS = 20
 AGENT = "agent"
 VERIFIER = "verifier"
@@ -55,7 +59,7 @@ class OpenedLimits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     memory_bytes: int
     pids: int | None
     nofile: int | None
-    tmpfs: dict[str, int | None]
+    tmpfs: Annotated[dict[str, int | None], Meta(max_length=MAX_NAMED)]
 
 
 class Opened(Event, frozen=True, kw_only=True, tag="opened"):
@@ -69,7 +73,7 @@ class Opened(Event, frozen=True, kw_only=True, tag="opened"):
     container_id: str
     limits: OpenedLimits
     network: str | None
-    warnings: list[str]
+    warnings: Annotated[list[str], Meta(max_length=MAX_NAMED)]
 
 
 class Exec(Event, frozen=True, kw_only=True, tag="exec"):
@@ -128,8 +132,10 @@ class Transfer(Event, frozen=True, kw_only=True, tag="transfer"):
     sha256: Sha256 | None
     kept: str | None
     entries: Annotated[tuple[CopiedFile, ...], Meta(max_length=MAX_ENTRIES)]
-    refusals: tuple[Refusal, ...] | UnsetType = UNSET
-    counted: dict[str, Count] | UnsetType = msgspec.field(default=UNSET, name="refused")
+    refusals: Annotated[tuple[Refusal, ...], Meta(max_length=MAX_REFUSALS)] | UnsetType = UNSET
+    counted: Annotated[dict[str, Count], Meta(max_length=MAX_NAMED)] | UnsetType = msgspec.field(
+        default=UNSET, name="refused"
+    )
 
     @property
     def refused(self) -> dict[str, int]:
@@ -153,7 +159,7 @@ class Counters(Event, frozen=True, kw_only=True, tag="counters"):
     oom_kill: Count | None
     pids_max: Count | None
     memory_peak_bytes: Count | None
-    tmpfs: dict[str, Space]
+    tmpfs: Annotated[dict[str, Space], Meta(max_length=MAX_NAMED)]
 
     @property
     def tmpfs_full(self) -> bool:
@@ -269,16 +275,20 @@ def parse(data: bytes) -> Observed:
     """The events of a whole file. A last line without newline is `cut_line`: the writer was killed."""
     problems: list[str] = []
     events: list[AnyEvent] = []
-    start = number = 0
+    start = number = transfers = 0
     while (end := data.find(b"\n", start)) >= 0 and len(problems) < MAX_PROBLEMS:
         if number == MAX_EVENTS:
             problems.append("too_many_events")
             break
-        found = _event(data[start:end])
+        found = _event(data[start : min(end, start + MAX_LINE_BYTES + 1)])
         if isinstance(found, str):
             problems.append(f"line {number}: {found}")
         else:
             events.append(found)
+            transfers += isinstance(found, Transfer)
+            if transfers > MAX_TRANSFERS:
+                problems.append("too_many_transfers")
+                break
             problems += (f"line {number}: {problem}" for problem in _contradictions(found, number))
         start, number = end + 1, number + 1
     return Observed(tuple(events), tuple(problems), cut_line=end < 0 and start < len(data))
@@ -287,6 +297,8 @@ def parse(data: bytes) -> Observed:
 def _event(line: bytes) -> AnyEvent | str:
     """The line if it is exactly what the attendant writes, its canonical form included, which no doubled key, other
     number or other encoding has, and its time, which can be compared with every other; otherwise what is wrong."""
+    if len(line) > MAX_LINE_BYTES:
+        return "too long"
     try:
         event: AnyEvent = _DECODER.decode(line)
         written = json.dumps(msgspec.to_builtins(event), sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -353,9 +365,10 @@ def _listing_contradictions(transfer: Transfer) -> Iterator[str]:
         yield "a file twice"
     # A name from which a secret was removed is not the one that was hashed.
     scrubbed = any(REDACTED in entry.path for entry in entries)
-    listed = combined_sha256([Entry(entry.path, entry.size, entry.sha256) for entry in entries])
-    if transfer.files <= MAX_ENTRIES and not scrubbed and transfer.sha256 != listed:
-        yield "sha256"
+    if transfer.files <= MAX_ENTRIES and not scrubbed:
+        listed = combined_sha256([Entry(entry.path, entry.size, entry.sha256) for entry in entries])
+        if transfer.sha256 != listed:
+            yield "sha256"
 
 
 def _is_full(space: Space) -> bool:

@@ -34,7 +34,7 @@ from runs.documents.run_spec import SCHEMA as SPEC_SCHEMA
 from runs.ownership.document import JournalDocument, JournalError
 from runs.ownership.format import load as load_journal
 
-MAX_RUN_BYTES = 4 * 1024 * 1024
+MAX_RUN_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _document(folder: Folder) -> tuple[dict[str, Any], str]:
     if read.state is not FileState.OK:
         return {}, read.state.value
     try:
-        document = load_object(read.data, items=100_000)
+        document = load_object(read.data, items=20_000)
     except JsonProblem as problem:
         return {}, problem.code
     found = run_record_problem(document)

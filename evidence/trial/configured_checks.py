@@ -37,7 +37,7 @@ PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
 GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
 # The agent waits longer for an answer than the gateway, so that the gateway sees a slow endpoint first.
 AGENT_WAITS_LONGER_S = 10
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 256 * 1024
 BOUNDS = {"exec_output_bytes": 256 * 1024, "transfer_bytes": 64 * 1024 * 1024, "transfer_files": 2048}
 _CODE = "invalid_evaluation.told_differently"
 

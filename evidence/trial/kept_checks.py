@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from itertools import accumulate
 
 from benchsite.lib.folder import FileState, Folder
 from benchsite.lib.foreign_files import is_foreign
@@ -47,7 +47,8 @@ def recorded_proof(folder: Folder, base: str, observed: Observed) -> Proof:
 
 
 def _is_below(path: str, places: set[str]) -> bool:
-    return any(parent.as_posix() in places for parent in PurePosixPath(path).parents)
+    above = accumulate(path.split("/")[:-1], "{}/{}".format)
+    return bool(places) and any(folder in places for folder in above)
 
 
 def kept_files(base: str, transfer: Transfer) -> list[tuple[str, CopiedFile]]:
@@ -119,15 +120,15 @@ def _held_together(folder: Folder, base: str, transfer: Transfer, redactions: Ma
         named = {path for path, _ in kept_files(base, transfer)}
         paths = [path for path in paths if path in named or not is_foreign(path.removeprefix(f"{root}/"))]
     lines = []
-    for path in paths:
+    for path in paths if len(paths) == transfer.files else []:  # of another number nothing needs to be read
         _, size, digest = folder.sha256(path, limit=MAX_FILE_BYTES)
         redaction = redactions.get(path)
         if redaction is not None and redaction.sha256 == digest:  # as it was before, which the one hash is over
             size, digest = redaction.original_size, redaction.original_sha256
         lines.append(f"{digest} {size} {path.removeprefix(root + '/')}\n")
     found = hashlib.sha256("".join(lines).encode("utf-8", "replace")).hexdigest()
-    held = not listing.truncated and len(lines) == transfer.files and found == transfer.sha256
-    return Proof(f"kept.{root}", _CODE, held, f"{len(lines)} files", "an output of many files has other files")
+    held = not listing.truncated and len(paths) == transfer.files and found == transfer.sha256
+    return Proof(f"kept.{root}", _CODE, held, f"{len(paths)} files", "an output of many files has other files")
 
 
 def _redactions(folder: Folder, base: str) -> dict[str, Redaction]:

@@ -14,12 +14,11 @@ from benchsite.lib.problems import DocumentError, Location, refuse
 from runs.documents.ceilings import RoleLimits
 from runs.documents.endpoints import Alias, Control, Credential, without_credential_tag
 from runs.documents.names import TaskName
-from runs.documents.profile.v2 import Requirements, Scoring
+from runs.documents.profile.v2 import MAX_TASKS, Requirements, Scoring
 from runs.documents.sampling import Sampling
 
 SCHEMA = "benchsite.run-spec/v1"
 MAX_SPEC_BYTES = 256 * 1024
-MAX_TASKS = 64
 # What the evidence of a run proves. Since 2 its ledger names run, spec and gateway, and the run's record the ledger.
 EVIDENCE_VERSION = 2
 

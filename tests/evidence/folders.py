@@ -318,7 +318,7 @@ def _load_trial(base: Path) -> TrialCase:
 
 def chain(lines: list[dict[str, Any]]) -> bytes:
     """The ledger's bytes, with number, time, hash chain and a closing line that fits, unless a line brings its own."""
-    previous, out, time = "0" * 64, b"", at(0)
+    previous, out, time = "0" * 64, [], at(0)
     for number, line in enumerate(lines):
         full = {"seq": number, "prev": previous, "at": time, **line}
         time = full["at"]
@@ -328,8 +328,8 @@ def chain(lines: list[dict[str, Any]]) -> bytes:
                 full.setdefault("sha256", sha256(canonical(full)))
         data = canonical(full)
         previous = sha256(data)
-        out += data + b"\n"
-    return out
+        out.append(data + b"\n")
+    return b"".join(out)
 
 
 def request(trial: int | None, **changes: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
+from runs.attendant.plan import MAX_PLAN_BYTES
 from runs.outcomes.buckets import Bucket
 from tests.evidence.folders import RunCase, canonical, list_files, load_run, passing_run, sha256
 from tests.evidence.variants import timed_out
@@ -543,10 +544,10 @@ def test_a_manifest_of_the_largest_size_is_read(tmp_path: Path) -> None:
     assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
 
 
-def test_what_was_told_is_read_up_to_a_mebibyte(tmp_path: Path) -> None:
+def test_what_was_told_is_read_up_to_what_an_attendant_reads(tmp_path: Path) -> None:
     folder = passing_run(1).write(tmp_path / "run")
     path = folder / "trials/1/environment.json"
-    path.write_bytes(path.read_bytes().ljust(1024 * 1024))
+    path.write_bytes(path.read_bytes().ljust(MAX_PLAN_BYTES))
     assert classify_trial(read_run(folder).trials[0]).code == "passed.reward_1"
     path.write_bytes(path.read_bytes() + b" ")
     assert classify_trial(read_run(folder).trials[0]).code == TOLD

@@ -172,6 +172,8 @@ RETENTION_DAYS = environ.integer("BENCHSITE_RETENTION_DAYS", 0, minimum=0, maxim
 SELF_REVIEW = environ.flag("BENCHSITE_SELF_REVIEW", False)  # may a reviewer approve their own revision?
 # Each sandbox gets a user id of its own from here; above those of Debian and systemd, below those given to namespaces.
 SANDBOX_UIDS = environ.user_ids("BENCHSITE_SANDBOX_UIDS", "70000-70063")
+# Networks that a gateway may connect to, whatever an endpoint's record says; None for any that the record permits.
+GATEWAY_ADDRESSES = environ.networks("BENCHSITE_GATEWAY_ADDRESSES", words=("host-gateway",))
 DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, maximum=120)
 
 # How many proxies stand before the site and add to X-Forwarded-For; 0 believes no header.

@@ -4,6 +4,7 @@ Every name may instead be given as ``NAME_FILE``, the path of a file that holds 
 secrets need not stand in the environment. Giving both is refused.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -120,6 +121,21 @@ def choice[T: str](name: str, default: T, known: Sequence[T]) -> T:
 def names(name: str, default: str = "") -> list[str]:
     """A comma-separated list without blanks."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def networks(name: str, *, words: Sequence[str] = ()) -> tuple[str, ...] | None:
+    """A comma-separated list of networks as 203.0.113.0/24 or single addresses, and of `words`; None when not set."""
+    found = names(name)
+    for part in found:
+        if part in words:
+            continue
+        try:
+            ipaddress.ip_network(part)
+        except ValueError:
+            also = f" or {', '.join(words)}" if words else ""
+            sentence = f"{name} holds {part!r}; write networks such as 203.0.113.0/24 or 2001:db8::/32{also}."
+            raise ImproperlyConfigured(sentence) from None
+    return tuple(found) or None
 
 
 def folder(name: str, default: Path) -> Path:

@@ -73,9 +73,10 @@ def identities(run: RunFacts, observed: Mapping[str, Any]) -> dict[str, Any]:
     """Who and what was measured with what. Nothing is null: what is not known says so."""
     spec = declared(run)
     endpoint = spec.get("endpoint", {})
+    served = [endpoint.get("served_model"), *endpoint.get("served_models", [])]
     facts = {
         "model": endpoint.get("model"),
-        "served_model": endpoint.get("served_model"),
+        "served_model": ", ".join(filter(None, served)) or None,
         "runtime": observed.get("runtime"),
         "image": spec.get("images"),
         "hardware": observed.get("hardware"),

@@ -140,8 +140,10 @@ def _checks(trial: int, checks: Iterable[Proof]) -> Iterator[dict[str, Any]]:
 
 def _endpoint(spec: dict[str, Any]) -> dict[str, Any]:
     """Without the base URL's path and the credential's name, which are private."""
-    kept = ("name", "version", "host", "model", "served_model", "route", "scripted")
-    return {name: spec["endpoint"][name] for name in kept} if spec else {}
+    kept = (
+        "name", "version", "host", "model", "served_model", "served_models", "route", "private_addresses", "scripted",
+    )  # fmt: skip
+    return {name: value for name, value in spec["endpoint"].items() if name in kept} if spec else {}
 
 
 def _containers(trial: TrialFacts) -> dict[str, Any]:

@@ -104,6 +104,7 @@ _BY_KIND = {"wrong_model": "routing.wrong_model", "malformed": "serving_runtime.
 _BY_CODE = {
     "unreachable": "routing.unreachable",
     "tls": "routing.tls",
+    "address_refused": "routing.address_refused",
     "timeout": "serving_runtime.timeout",
     "too_large": "serving_runtime.unreadable",
     "bad_encoding": "serving_runtime.unreadable",

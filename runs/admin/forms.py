@@ -15,7 +15,7 @@ _ALIAS = "Begin with a letter or a digit; then letters, digits and . _ : / @ + -
 _FORMED = {
     "name": "Begin with a small letter or a digit; then small letters, digits and . _ - are taken.",
     "model": _ALIAS,
-    "served_model": _ALIAS,
+    "served_models": _ALIAS,
     "credential.name": "Name a variable in capital letters, or a file by its whole path, as /run/secrets/model-key.",
 }
 _FIELDS = {"credential": "credential_kind", "credential.kind": "credential_kind", "credential.name": "credential_name"}
@@ -30,18 +30,27 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         max_length=255,
         help_text="The variable's name or the file's path on the worker; never the value.",
     )
+    served_models = forms.CharField(
+        label="Other names",
+        required=False,
+        max_length=2_500,
+        help_text="The names besides the alias with which it may answer, such as a dated version; separate by commas.",
+    )
+    private_addresses = forms.BooleanField(
+        required=False,
+        help_text="Let the route direct lead to a private address, such as 10.0.0.7; link-local ones are never used.",
+    )
     request_timeout_s = forms.IntegerField(
         label="Request timeout", initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
     )
 
     class Meta:
         model = Endpoint
-        fields = ("name", "base_url", "model", "served_model", "route", "scripted")
+        fields = ("name", "base_url", "model", "route", "scripted")
         labels = {"base_url": "Base URL"}
         help_texts = {
             "base_url": "Where the OpenAI-compatible API begins, as http://127.0.0.1:8080/v1; no slash at the end.",
             "model": "The model alias that requests name.",
-            "served_model": "Only if the endpoint answers with another name than the alias: that name.",
             "route": "host-gateway for a loopback address of the worker's own host, direct for every other one.",
             "scripted": "Returns fixed answers and is no model; every page of its runs says so.",
         }
@@ -54,7 +63,8 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "schema": SCHEMA,
             "credential": credential,
             "controls": ["max_tokens"],
-            "served_model": cleaned.get("served_model") or None,
+            "served_models": _parts(cleaned.get("served_models")),
+            "private_addresses": "allowed" if cleaned.get("private_addresses") else "refused",
             "request_timeout_s": cleaned.get("request_timeout_s") or 120,
             **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
         }
@@ -69,15 +79,21 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         """Put each problem of the record beside the field that it is about; what is amiss there already is enough."""
         amiss = set(self.errors)
         for problem in error.problems:
-            place = _FIELDS.get(problem.path, problem.path)
+            whole = problem.path.partition("[")[0]  # of a list, the field that holds all of it
+            place = _FIELDS.get(whole, whole)
             field = place if place in self.fields else None
-            formed = _FORMED.get(problem.path) if problem.code == "bad_endpoint.bad_format" else None
+            formed = _FORMED.get(whole) if problem.code == "bad_endpoint.bad_format" else None
             if field not in amiss:
                 sentence = formed or f"{capfirst(problem.sentence)}."
                 self.add_error(field, ValidationError(sentence, code=problem.code))
 
     def validate_constraints(self) -> None:
         """The next version is made by the registry, which also takes the former one out of use."""
+
+
+def _parts(text: str | None) -> list[str]:
+    """What stands between the commas of a field, without blanks."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -163,7 +163,10 @@ class EndpointAdmin(ReadOnly):
         return access.may(request.user, access.REGISTER_ENDPOINT)
 
     def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
-        own = [*EndpointForm.Meta.fields, "credential_kind", "credential_name", "request_timeout_s"]
+        own = [
+            "name", "base_url", "model", "served_models", "route", "private_addresses", "scripted", "credential_kind",
+            "credential_name", "request_timeout_s",
+        ]  # fmt: skip
         shown = ["name", "version", "base_url", "model", "route", "record", "record_sha256", "active", "created_at"]
         return own if obj is None else [name for name in shown if name not in (self.get_exclude(request) or ())]
 

@@ -1,7 +1,8 @@
 """Readiness of a model endpoint: one question on the run's own path, and what its answer proves. Pure.
 
 The gateway answers `GET /v1/models` itself, which proves nothing of the endpoint (gateway.md), so the question is one
-minimal chat completion. Its token is that of a trial which no run has, so that its ledger line is nobody's proof.
+short chat completion with the very fields that the agent sends: an endpoint that takes no tools is found out before any
+trial. Its token is that of a trial which no run has, so that its ledger line is nobody's proof.
 """
 
 import re
@@ -13,6 +14,20 @@ from runs.checks.check import Check, Level
 
 # The scripted endpoint knows this sentence: it answers well and fails later, unless it is told to fail at once.
 PROMPT = "This only asks whether you are ready. Answer with the one word: ready"
+# As mini-swe-agent 2.4.6 sends them.
+SYSTEM = "You are a helpful assistant that can interact with a computer."
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "description": "Execute a bash command",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string", "description": "The bash command to execute"}},
+            "required": ["command"],
+        },
+    },
+}
 # Longer than a loaded model needs for one word. What is slower is noted, and its trials' own limits decide.
 SECONDS = 5.0
 
@@ -71,6 +86,11 @@ _OUTCOMES = {
         REACHED, ROUTING, (), "The gateway got no connection to the endpoint, or it broke without a word.",
         "Start the endpoint, and check base URL, route and what lies between it and this worker's containers.",
     ),
+    "endpoint.address_refused": _Outcome(
+        REACHED, ROUTING, (), "The base URL's name leads to an address that the gateway may not connect to.",
+        "Correct the name or its DNS. For a private address the record must say so (private_addresses), and where the "
+        "worker has a list (BENCHSITE_GATEWAY_ADDRESSES) that too; link-local and metadata addresses are never used.",
+    ),
     "endpoint.tls_failed": _Outcome(
         REACHED, ROUTING, (), "The endpoint's TLS certificate could not be verified.",
         "Use a certificate of a public authority that names the base URL's host.",
@@ -96,8 +116,8 @@ _OUTCOMES = {
         "Look at the endpoint's own log; start again when it serves.",
     ),
     "endpoint.request_refused": _Outcome(
-        ANSWER, SERVING_RUNTIME, (REACHED,), "The endpoint refused a plain chat request (status {status}).",
-        "Check that it takes the controls that its record declares, max_tokens above all.",
+        ANSWER, SERVING_RUNTIME, (REACHED,), "The endpoint refused a request as the agent sends it (status {status}).",
+        "Check that it takes tools and the controls that its record declares, max_tokens above all.",
     ),
     "endpoint.wrong_content": _Outcome(
         ANSWER, SERVING_RUNTIME, (REACHED,), "What the endpoint answered is no chat completion that can be read.",
@@ -118,7 +138,7 @@ _OUTCOMES = {
     ),
     "endpoint.wrong_model": _Outcome(
         MODEL, ROUTING, (REACHED, CREDENTIAL, ANSWER), "The endpoint answered with another model's name.",
-        "Correct the alias, or declare the name that it answers with as served_model.",
+        "Correct the alias, or declare the name that it answers with among served_models.",
     ),
 }  # fmt: skip
 CODES = tuple(_OUTCOMES)
@@ -133,6 +153,7 @@ def sentence_and_remedy(code: str) -> tuple[str, str] | None:
 _BY_CODE = {
     "unreachable": "endpoint.unreachable",
     "tls": "endpoint.tls_failed",
+    "address_refused": "endpoint.address_refused",
     "timeout": "endpoint.slow",
     "client_gone": "endpoint.slow",
     "credential_echoed": "endpoint.credential_echoed",
@@ -151,13 +172,14 @@ _NO_SUCH_MODEL = re.compile(
 
 
 def question(model: str, max_tokens: int, sampling: Mapping[str, int | float]) -> dict[str, Any]:
-    """The request's body, as the gateway's rules demand it: `max_tokens` and `sampling` as declared."""
-    return {"model": model, "max_tokens": max_tokens, **sampling, "messages": [{"role": "user", "content": PROMPT}]}
+    """The request's body, with the fields of the agent's first request: `max_tokens` and `sampling` as declared."""
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": PROMPT}]
+    return {"model": model, "messages": messages, "max_tokens": max_tokens, **sampling, "tools": [TOOL]}
 
 
 def is_question(messages: list[dict[str, Any]]) -> bool:
     """Whether a conversation is this question and nothing else."""
-    return [message.get("content") for message in messages] == [PROMPT]
+    return [message.get("content") for message in messages] == [SYSTEM, PROMPT]
 
 
 def judge(answer: Answer | None, *, has_credential: bool) -> list[Check]:

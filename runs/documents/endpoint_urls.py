@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
     """Whether a host names the machine that asks, as a name or in any way of writing the address."""
     if host.rstrip(".").lower() in _LOOPBACK_NAMES or host.rstrip(".").lower().endswith(".localhost"):
         return True
-    address = _address(host)
+    address = literal_address(host)
     return address is not None and (address.is_loopback or address.is_unspecified)
 
 
@@ -62,7 +62,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _host_problems(host: str, route: str) -> Iterator[Problem]:
-    address = _address(host)
+    address = literal_address(host)
     if address is None and not _HOST.fullmatch(host.rstrip(".").lower()):
         yield Problem("base_url", "endpoint.bad_host", "the host is neither a name nor an address")
     elif address is not None and str(address) != host and not host.startswith("::"):
@@ -80,7 +80,7 @@ def _host_problems(host: str, route: str) -> Iterator[Problem]:
         yield Problem("route", "endpoint.route_without_loopback", sentence)
 
 
-def _address(host: str) -> _Address | None:
+def literal_address(host: str) -> _Address | None:
     """The address that a host stands for, also written as `127.1`, `0x7f000001`, `2130706433` or with a final dot."""
     host = host.rstrip(".")
     try:

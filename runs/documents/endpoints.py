@@ -1,18 +1,25 @@
-"""Endpoint records: what an administrator registers, and where its credential is held; validated closed."""
+"""Endpoint records: what an administrator registers, and where its credential is held; validated closed.
+
+A record of v1 stays what it was: it may lead to private addresses, as it could when it was registered.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from benchsite.lib.canonical import Json, JsonObject, as_object, canonical_sha256, load_object, walk
 from benchsite.lib.closed import Closed, Identifier, form, validate
 from benchsite.lib.problems import DocumentError, Location, Problem, path_of, refuse
-from runs.documents.endpoint_urls import MAX_URL, host_of, url_problems
+from runs.documents.endpoint_urls import DIRECT, MAX_URL, host_of, literal_address, url_problems
+from runs.images.gateway.model_gateway.addresses import kind_of
 
-SCHEMA = "benchsite.endpoint/v1"
+SCHEMA_V1 = "benchsite.endpoint/v1"
+SCHEMA = "benchsite.endpoint/v2"
+MAX_SERVED_MODELS = 16
 DEFAULT_REQUEST_TIMEOUT_S = 120
 _ALIAS = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
 _VARIABLE = r"^[A-Z][A-Z0-9_]{0,127}$"
@@ -24,6 +31,7 @@ _ALLOWED_OWN = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 
 Alias = Annotated[str, form(_ALIAS, "a model's name: letters, digits and . _ : / @ + -, such as org/model-7b")]
 Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]
+PrivateAddresses = Literal["allowed", "refused"]
 
 
 class EnvCredential(Closed):
@@ -50,19 +58,44 @@ class NoCredential(Closed):
 Credential = Annotated[EnvCredential | FileCredential | NoCredential, Field(discriminator="kind")]
 
 
-class EndpointRecord(Closed):
-    """`controls` are those that the endpoint is known to obey; `served_model` is the other name it answers with."""
+class _Record(Closed):
+    """What every version has. `controls` are those that the endpoint is known to obey."""
 
-    schema_: Annotated[Literal["benchsite.endpoint/v1"], Field(alias="schema")]
     name: Identifier
     base_url: Annotated[str, Field(min_length=1, max_length=MAX_URL)]
     model: Alias
-    served_model: Alias | None = None
     route: Literal["direct", "host-gateway"]
     credential: Credential
     controls: Annotated[list[Control], Field(max_length=8)]
     request_timeout_s: Annotated[int, Field(ge=1, le=600)] = DEFAULT_REQUEST_TIMEOUT_S
     scripted: bool = False
+
+
+class EndpointRecordV1(_Record):
+    """`served_model` is the other name it answers with."""
+
+    schema_: Annotated[Literal["benchsite.endpoint/v1"], Field(alias="schema")]
+    served_model: Alias | None = None
+
+    @property
+    def served_models(self) -> list[str]:
+        return [] if self.served_model is None else [self.served_model]
+
+    @property
+    def private_addresses(self) -> PrivateAddresses:
+        return "allowed"
+
+
+class EndpointRecordV2(_Record):
+    """`served_models` are the other names it answers with; `private_addresses` says whether its name may lead to a
+    private, loopback, unique-local or shared address."""
+
+    schema_: Annotated[Literal["benchsite.endpoint/v2"], Field(alias="schema")]
+    served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
+    private_addresses: PrivateAddresses = "refused"
+
+
+type EndpointRecord = EndpointRecordV1 | EndpointRecordV2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +119,19 @@ def load_endpoint(data: bytes) -> LoadedEndpoint:
 
 def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
     """The record in a document, as a form makes it; raises DocumentError with every problem."""
-    if document.get("schema") != SCHEMA:
-        raise refuse("unknown_schema", f"this is no endpoint record; its schema is not {SCHEMA}", "schema")
-    record, problems = validate(EndpointRecord, document, prefix="bad_endpoint", relocate=without_credential_tag)
-    problems += [*_url_problems(document), *_credential_problems(document), *_repeated_controls(document)]
+    models: dict[Json, type[EndpointRecordV1] | type[EndpointRecordV2]] = {
+        SCHEMA_V1: EndpointRecordV1,
+        SCHEMA: EndpointRecordV2,
+    }
+    schema = document.get("schema")
+    model = models.get(schema) if isinstance(schema, str) else None
+    if model is None:
+        sentence = f"this is no endpoint record; its schema is neither {SCHEMA} nor {SCHEMA_V1}"
+        raise refuse("unknown_schema", sentence, "schema")
+    record, problems = validate(model, document, prefix="bad_endpoint", relocate=without_credential_tag)
+    problems += [*_url_problems(document), *_credential_problems(document), *_repeated(document, "controls")]
+    if schema == SCHEMA:
+        problems += [*_name_problems(document), *_address_problems(document)]
     if problems or record is None:
         raise DocumentError(problems)
     full = record.model_dump(mode="json", by_alias=True)
@@ -123,11 +165,41 @@ def is_own_variable(name: Json) -> bool:
     return name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES)
 
 
-def _repeated_controls(document: JsonObject) -> Iterator[Problem]:
-    controls = document.get("controls")
-    for index, control in enumerate(controls if isinstance(controls, list) else []):
-        if isinstance(controls, list) and control in controls[:index]:
-            yield Problem(f"controls[{index}]", "bad_endpoint.repeated", "it stands here twice")
+def _repeated(document: JsonObject, field: str) -> Iterator[Problem]:
+    values = document.get(field)
+    for index, value in enumerate(values if isinstance(values, list) else []):
+        if isinstance(values, list) and value in values[:index]:
+            yield Problem(f"{field}[{index}]", "bad_endpoint.repeated", "it stands here twice")
+
+
+def _name_problems(document: JsonObject) -> Iterator[Problem]:
+    yield from _repeated(document, "served_models")
+    names, model = document.get("served_models"), document.get("model")
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str) and name == model:
+            sentence = "it is the model's alias, which counts anyway; name only others"
+            yield Problem(f"served_models[{index}]", "bad_endpoint.repeated", sentence)
+
+
+def _address_problems(document: JsonObject) -> Iterator[Problem]:
+    """What can be said of an address that stands in the URL; a name's addresses are judged at each connection."""
+    url, route = document.get("base_url"), document.get("route")
+    private = document.get("private_addresses", "refused")
+    if route != DIRECT:
+        if private == "allowed":
+            sentence = "the route host-gateway leads to the worker's host alone, so this has no effect; leave it out"
+            yield Problem("private_addresses", "endpoint.private_without_direct", sentence)
+        return
+    if not isinstance(url, str) or [*url_problems(url, DIRECT)]:
+        return
+    address = literal_address(urlsplit(url).hostname or "")
+    kind = "public" if address is None else kind_of(address)
+    if kind == "never":
+        sentence = "the address is one of a cloud's metadata, or reserved, which is no endpoint"
+        yield Problem("base_url", "endpoint.bad_host", sentence)
+    elif kind == "private" and private == "refused":
+        sentence = 'the base URL names a private address; if that is meant, say "private_addresses": "allowed"'
+        yield Problem("private_addresses", "endpoint.private_address", sentence)
 
 
 _SHAPES = re.compile(

@@ -12,7 +12,14 @@ from benchsite.lib.canonical import JsonObject, canonical_bytes, load_object, sh
 from benchsite.lib.closed import IMAGE_ID, Closed, Identifier, One, Sha256, Zero, custom, form, validate
 from benchsite.lib.problems import DocumentError, Location, refuse
 from runs.documents.ceilings import RoleLimits
-from runs.documents.endpoints import Alias, Control, Credential, without_credential_tag
+from runs.documents.endpoints import (
+    MAX_SERVED_MODELS,
+    Alias,
+    Control,
+    Credential,
+    PrivateAddresses,
+    without_credential_tag,
+)
 from runs.documents.names import TaskName
 from runs.documents.profile.v2 import MAX_TASKS, Requirements, Scoring
 from runs.documents.sampling import Sampling
@@ -88,18 +95,26 @@ class SpecWorker(Closed):
 
 
 class SpecEndpoint(Closed):
-    """One version of an endpoint's record. `controls` are those that it declares to obey."""
+    """One version of an endpoint's record. `controls` are those that it declares to obey. `served_model` is that of a
+    spec of before there could be several."""
 
     name: Identifier
     version: Annotated[int, Field(ge=1)]
     base_url: Word
     host: Word
     model: Alias
-    served_model: Alias | None
+    served_model: Alias | None = None
+    served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
+    private_addresses: PrivateAddresses = "allowed"
     route: Literal["direct", "host-gateway"]
     credential: Credential
     scripted: bool
     controls: Annotated[list[Control], Field(max_length=8)] = []
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """The names besides the alias with which it may answer."""
+        return (*([] if self.served_model is None else [self.served_model]), *self.served_models)
 
 
 class SpecTask(Closed):

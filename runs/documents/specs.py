@@ -16,7 +16,7 @@ from runs.documents.profile.v2 import MIN_TRIAL_SECONDS, Environment
 from runs.documents.run_spec import EVIDENCE_VERSION, SCHEMA, Spec, parse_spec
 from runs.documents.spec_inputs import EndpointVersion, HarnessIdentity, ImageIdentity, WorkerIdentity
 
-_OF_RECORD = {"name", "base_url", "model", "served_model", "route", "credential", "scripted"}
+_OF_RECORD = {"name", "base_url", "model", "route", "credential", "scripted"}
 MOST_TASKS = 64  # that are looked at one by one, so that a refusal stays short
 
 
@@ -89,6 +89,8 @@ def resolve_spec(
             "version": endpoint.version,
             "host": host_of(record.base_url),
             "controls": [*sorted(record.controls)],
+            "served_models": [*sorted(record.served_models)],
+            "private_addresses": record.private_addresses,
         },
         "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
         "controls": _controls(suite, endpoint, narrowing),

@@ -142,7 +142,7 @@ class Execution:
             self.secrets.add_credential(credential, self.folder)
             networks = open_networks(api, self.journal)
             self._networks = networks
-            plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256)
+            plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES)
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
             self.secrets.add(self.gateway.run_key.hex())
             self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))

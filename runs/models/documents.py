@@ -1,5 +1,6 @@
 """Profiles, task bundles and endpoints that are known here, as text with their hashes."""
 
+import json
 from typing import Any
 
 from django.db import models
@@ -150,6 +151,12 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} version {self.version}"
+
+    @property
+    def served_models(self) -> list[str]:
+        """The other names with which it may answer. The column `served_model` has the name when there is just one."""
+        record = json.loads(self.record)
+        return record.get("served_models") or [record["served_model"]] * bool(record.get("served_model"))
 
 
 class EndpointStop(models.Model):

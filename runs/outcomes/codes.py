@@ -398,6 +398,10 @@ _ENDPOINT = [
                 "The endpoint or its model was not found before any trial was started.",
             ),
             "tls": ("TLS not verified", "The endpoint's TLS certificate could not be verified."),
+            "address_refused": (
+                "Address not permitted",
+                "The endpoint's name leads to an address that the gateway may not connect to.",
+            ),
             "wrong_model": ("Wrong model", "The endpoint answered with another model than the alias."),
             "not_found": ("Endpoint has no such model", "The endpoint answered with status {status}."),
             "redirected": ("Endpoint redirects", "The endpoint answered with status {status} and was not followed."),

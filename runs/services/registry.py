@@ -158,7 +158,7 @@ def _endpoint_columns(loaded: LoadedEndpoint) -> dict[str, object]:
         "base_url": record.base_url,
         "host": loaded.host,
         "model": record.model,
-        "served_model": record.served_model or "",
+        "served_model": record.served_models[0] if len(record.served_models) == 1 else "",
         "route": record.route,
         "scripted": record.scripted,
     }

@@ -86,6 +86,7 @@ def registered(story: Story, mode: Mode, *, timeout_s: int = 120) -> None:
     page.fill("#id_base_url", real.base_url)
     page.fill("#id_model", alias)
     page.select_option("#id_route", "direct")
+    page.check("#id_private_addresses")
     page.check("#id_scripted")
     page.select_option("#id_credential_kind", "file")
     page.fill("#id_credential_name", str(real.key_file))

@@ -337,7 +337,9 @@ ENDPOINT = [
     _field(("scripted",), 1, "bad_endpoint.wrong_type"),
     _field(("headers",), {}, "bad_endpoint.unknown_field"),
     _field(("name",), "Local Model", "bad_endpoint.bad_format"),
-    _field(("schema",), "benchsite.endpoint/v2", "unknown_schema"),
+    _field(("schema",), "benchsite.endpoint/v3", "unknown_schema"),
+    _field(("served_models",), ["other"], "bad_endpoint.unknown_field"),
+    _field(("private_addresses",), "allowed", "bad_endpoint.unknown_field"),
 ]
 
 ROLE = ("ceilings", "agent")
@@ -407,3 +409,35 @@ MANIFEST = [
     Case("a task without artifacts", put(*TASK, "artifacts", value=[]), "bad_bundle.empty", "tasks[0].artifacts"),
     Case("a task named CON", put(*TASK, "name", value="con"), "name.reserved", "tasks[0].name"),
 ]
+
+ENDPOINT_V2 = [
+    _field(("served_model",), "other", "bad_endpoint.unknown_field"),
+    _field(("served_models",), "other", "bad_endpoint.wrong_type"),
+    _field(("served_models",), None, "bad_endpoint.wrong_type"),
+    _field(("served_models",), [f"name-{number}" for number in range(17)], "bad_endpoint.too_long"),
+    Case("two words", put("served_models", 0, value="two words"), "bad_endpoint.bad_format", "served_models[0]"),
+    Case("no text", put("served_models", 0, value=7), "bad_endpoint.wrong_type", "served_models[0]"),
+    Case("the alias itself", put("served_models", 0, value="small-model"), "bad_endpoint.repeated", "served_models[0]"),
+    Case("twice", put("served_models", 1, value="small-model-2026-05-01"), "bad_endpoint.repeated", "served_models[1]"),
+    _field(("private_addresses",), "yes", "bad_endpoint.unexpected_value"),
+    _field(("private_addresses",), True, "bad_endpoint.unexpected_value"),
+    _field(("private_addresses",), None, "bad_endpoint.unexpected_value"),
+    _field(("private_addresses",), ["allowed"], "bad_endpoint.unexpected_value"),
+    *[
+        Case(host, put("base_url", value=f"http://{host}/v1"), "endpoint.private_address", "private_addresses")
+        for host in ("10.0.0.7:8000", "192.168.1.2", "[fd00::1]:8000", "100.64.0.1", "[::ffff:a00:1]")
+    ],
+    *[
+        _field(("base_url",), f"http://{host}/v1", "endpoint.bad_host")
+        for host in ("169.254.169.254", "100.100.100.200", "[fd00:ec2::254]", "[2002:a9fe:a9fe::1]", "255.255.255.255")
+    ],
+    Case(
+        "private addresses by the host's route",
+        both(
+            put("private_addresses", value="allowed"), put("route", value="host-gateway"),
+            put("base_url", value="http://127.0.0.1:8000/v1"),
+        ),
+        "endpoint.private_without_direct",
+        "private_addresses",
+    ),
+]  # fmt: skip

@@ -41,6 +41,20 @@ def endpoint() -> dict[str, Any]:
     }
 
 
+def endpoint_v2() -> dict[str, Any]:
+    return {
+        "schema": "benchsite.endpoint/v2",
+        "name": "local-model",
+        "base_url": "http://models.example:8000/v1",
+        "model": "small-model",
+        "served_models": ["small-model-2026-05-01", "org/small-model"],
+        "route": "direct",
+        "private_addresses": "refused",
+        "credential": {"kind": "env", "name": "MODEL_KEY"},
+        "controls": ["max_tokens"],
+    }
+
+
 def put(*place: str | int, value: Any) -> Change:
     """Set the value at a place, adding the key when it is missing."""
 

@@ -168,3 +168,17 @@ def test_a_credential_file_never_steps_up_or_stays(name):
 def test_a_final_dot_makes_no_name_of_an_address(host: str, code: str) -> None:
     codes = {problem.code for problem in url_problems(f"http://{host}/v1", "direct")}
     assert {"endpoint.odd_address", f"endpoint.{code}"} <= codes
+
+
+def test_a_record_of_v1_stays_what_it_was_with_its_hash_and_leads_where_it_led() -> None:
+    old = parse_endpoint({**samples.endpoint(), "served_model": "other", "base_url": "http://10.0.0.7:8000/v1"})
+    assert old.document["schema"] == "benchsite.endpoint/v1" and "served_models" not in old.document
+    assert old.record_sha256 == "9c5d6cb618d12b9a7f2fd3a4dbd5230e973ea5f9efabf3b8fd6b4a30090ed291"
+    assert (old.record.served_models, old.record.private_addresses) == (["other"], "allowed")
+
+
+def test_a_record_of_v2_refuses_private_addresses_unless_it_says_so() -> None:
+    plain = {name: value for name, value in samples.endpoint_v2().items() if name != "private_addresses"}
+    assert parse_endpoint(plain).record.private_addresses == "refused"
+    private = {**plain, "base_url": "http://10.0.0.7:8000/v1", "private_addresses": "allowed"}
+    assert parse_endpoint(private).record.private_addresses == "allowed"

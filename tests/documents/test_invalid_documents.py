@@ -17,6 +17,7 @@ KINDS: list[tuple[str, Callable[[], dict[str, Any]], Callable[[bytes], object], 
     ("profile-v2", samples.profile_v2, loading.load_profile, invalid.PROFILE_V2),
     ("profile-v1", samples.profile_v1, loading.load_profile, invalid.PROFILE_V1),
     ("endpoint", samples.endpoint, endpoints.load_endpoint, invalid.ENDPOINT),
+    ("endpoint-v2", samples.endpoint_v2, endpoints.load_endpoint, invalid.ENDPOINT_V2),
     ("manifest", samples.manifest, manifest.load_manifest, invalid.MANIFEST),
 ]
 TABLE = [

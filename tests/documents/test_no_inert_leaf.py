@@ -14,7 +14,7 @@ from benchsite.lib.canonical import canonical_bytes, content_sha256, walk
 from benchsite.lib.problems import DocumentError, path_of
 from runs.documents.bundle.manifest import LoadedBundle, load_manifest, verify_bundle
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
-from runs.documents.endpoints import parse_endpoint
+from runs.documents.endpoints import SCHEMA, SCHEMA_V1, parse_endpoint
 from runs.documents.profile.loading import load_profile
 from runs.documents.run_spec import Spec
 from runs.documents.spec_inputs import HARBOR_COMMITS, EndpointVersion
@@ -37,7 +37,7 @@ BOUNDS = {
 
 
 # Whose order says nothing: a profile's cases say in which order tasks run.
-SETS = {"controls", "tasks"}
+SETS = {"controls", "tasks", "served_models"}
 
 
 def _is_reordered(other: Any, value: list[Any]) -> bool:
@@ -83,8 +83,9 @@ def at(document: Any, location: Location) -> Any:
 
 
 @cache
-def original() -> Spec:
-    return resolve_spec(**inputs(endpoint=EndpointVersion(parse_endpoint(ENDPOINT).record, 1)))
+def original(schema: str = SCHEMA_V1) -> Spec:
+    record = parse_endpoint({SCHEMA_V1: ENDPOINT, SCHEMA: ENDPOINT_V2}[schema]).record
+    return resolve_spec(**inputs(endpoint=EndpointVersion(record, 1)))
 
 
 def has_effect(**changes: Any) -> bool:
@@ -118,10 +119,12 @@ def of_manifest(document: dict[str, Any]) -> bool:
 
 
 def of_endpoint(document: dict[str, Any]) -> bool:
+    """Compared with the spec of the record of the same version."""
     try:
-        return has_effect(endpoint=EndpointVersion(parse_endpoint(document).record, 1))
+        spec = resolve_spec(**inputs(endpoint=EndpointVersion(parse_endpoint(document).record, 1)))
     except DocumentError:
         return True
+    return spec.document != original(document["schema"]).document
 
 
 FIXED = samples.put("suites", "environment", "sampling", value={"temperature": 0.0, "top_p": 1.0, "seed": 7})
@@ -131,7 +134,16 @@ ENDPOINT = {
     **samples.endpoint(), "served_model": "other-name", "request_timeout_s": 60, "scripted": False,
     "controls": ["max_tokens", "temperature", "top_p", "seed"],
 }  # fmt: skip
-DOCUMENTS = {"profile": (PROFILE, of_profile), "manifest": (MANIFEST, of_manifest), "endpoint": (ENDPOINT, of_endpoint)}
+ENDPOINT_V2 = {
+    **samples.endpoint_v2(), "request_timeout_s": 60, "scripted": False,
+    "controls": ["max_tokens", "temperature", "top_p", "seed"],
+}  # fmt: skip
+DOCUMENTS = {
+    "profile": (PROFILE, of_profile),
+    "manifest": (MANIFEST, of_manifest),
+    "endpoint": (ENDPOINT, of_endpoint),
+    "endpoint-v2": (ENDPOINT_V2, of_endpoint),
+}
 
 
 def cases() -> Iterator[Any]:
@@ -159,6 +171,7 @@ def test_a_changed_place_changes_the_spec_or_is_refused(name: str, location: Loc
 
 def test_the_original_documents_have_no_difference_so_that_a_difference_is_the_changes() -> None:
     assert not of_profile(copy.deepcopy(PROFILE)) and not of_endpoint(copy.deepcopy(ENDPOINT))
+    assert not of_endpoint(copy.deepcopy(ENDPOINT_V2))
     assert not of_manifest(copy.deepcopy(MANIFEST))
 
 

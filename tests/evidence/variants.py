@@ -834,6 +834,7 @@ _UPSTREAM: list[tuple[dict[str, Any], str]] = [
     (failed_request("status", 302), "routing.redirected"),
     (failed_request("unreachable"), "routing.unreachable"),
     (failed_request("tls"), "routing.tls"),
+    (failed_request("address_refused"), "routing.address_refused"),
     (WRONG_MODEL, "routing.wrong_model"),
     (failed_request("status", 429), "serving_runtime.rate_limited"),
     (failed_request("status", 400), "serving_runtime.upstream_status"),

@@ -108,12 +108,18 @@ def _some(link: socket.socket) -> bytes:
 def configuration(base_url: str, **limits: Any) -> dict[str, Any]:
     caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0, "sampling": {}}
     return {
-        "schema": "benchsite.gateway-config/v2",
+        "schema": "benchsite.gateway-config/v3",
         "run": {"id": "0" * 32, "spec_sha256": "1" * 64, "nonce": "2" * 32},
         "run_key": RUN_KEY.hex(),
         "credential": CREDENTIAL,
         "listen": {"host": "127.0.0.1", "port": 0},
-        "endpoint": {"base_url": base_url, "connect_host": None, "model": ALIAS, "served_model": None},
+        "endpoint": {
+            "base_url": base_url,
+            "connect_host": None,
+            "model": ALIAS,
+            "served_models": [],
+            "addresses": {"private": True, "within": None},
+        },
         "limits": caps | limits,
     }
 

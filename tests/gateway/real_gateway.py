@@ -96,9 +96,9 @@ class Site:
     def plan(self, model: str, **changes: Any) -> GatewayPlan:
         settings: dict[str, Any] = {
             "image_id": image("gateway"), "cpus": 1.0, "memory_bytes": 256 * MIB, "pids": 32, "nofile": 256,
-            "base_url": f"http://127.0.0.1:{self.server.port}/v1", "model": model, "served_model": None,
-            "route": "host-gateway", "trials": 2, "max_steps": 4, "max_completion_tokens": MAX_TOKENS,
-            "request_timeout_s": 20.0,
+            "base_url": f"http://127.0.0.1:{self.server.port}/v1", "model": model, "served_models": (),
+            "private_addresses": False, "route": "host-gateway", "trials": 2, "max_steps": 4,
+            "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 20.0,
         }  # fmt: skip
         return GatewayPlan(**settings | changes)
 

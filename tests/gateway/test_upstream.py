@@ -76,7 +76,7 @@ def test_another_models_answer_is_passed_on_unchanged_and_is_no_proof(
 
 def test_the_records_other_name_of_the_alias_counts_as_right(endpoint: RawEndpoint) -> None:
     config = configuration(f"http://127.0.0.1:{endpoint.port}/v1")
-    config["endpoint"]["served_model"] = "other"
+    config["endpoint"]["served_models"] = ["another", "other"]
     endpoint.respond = lambda _: http_answer(completion(model="other"))
     with running(config) as gateway:
         gateway.ask()
@@ -211,10 +211,19 @@ def test_a_certificate_is_verified_with_the_name_that_was_declared(tmp_path: Pat
         assert asyncio.run(_ask_by_tls(parse_config(line), tmp_path / "cert.pem")) == expected
 
 
+def _resolved(*addresses: str) -> upstream.Resolver:
+    """A resolver that has one answer for every name."""
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return [*addresses]
+
+    return resolve
+
+
 async def _ask_by_tls(config: Config, trusted: Path) -> str:
     context = upstream.verifying_context()
     context.load_verify_locations(trusted)
-    client = upstream.Upstream(config.endpoint, "127.0.0.1", CREDENTIAL, 5.0, context)
+    client = upstream.Upstream(config.endpoint, CREDENTIAL, 5.0, context, _resolved("127.0.0.1"))
     try:
         return str((await client.complete(encoded())).status)
     except upstream.UpstreamFailed as failure:

@@ -121,3 +121,21 @@ def test_anything_else_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("BENCHSITE_SANDBOX_UIDS", text)
     with pytest.raises(ImproperlyConfigured, match="like 70000-70063"):
         environ.user_ids("BENCHSITE_SANDBOX_UIDS", "70000-70063")
+
+
+def test_the_networks_of_gateways_are_networks_and_known_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "BENCHSITE_GATEWAY_ADDRESSES"
+    assert environ.networks(name) is None
+    monkeypatch.setenv(name, " ")
+    assert environ.networks(name) is None
+    monkeypatch.setenv(name, "203.0.113.0/24, 2001:db8::/32, 198.51.100.7, host-gateway")
+    assert environ.networks(name, words=("host-gateway",)) == (
+        "203.0.113.0/24", "2001:db8::/32", "198.51.100.7", "host-gateway",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["203.0.113.1/24", "models.example", "10.0.0.0/33", "host-gatway"])
+def test_a_network_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("BENCHSITE_GATEWAY_ADDRESSES", f"203.0.113.0/24,{text}")
+    with pytest.raises(ImproperlyConfigured, match="BENCHSITE_GATEWAY_ADDRESSES holds"):
+        environ.networks("BENCHSITE_GATEWAY_ADDRESSES", words=("host-gateway",))

@@ -158,6 +158,9 @@ def test_the_admins_own_door_says_so_too_and_tells_nothing_about_a_password(site
         ({"model": "two words"}, "id_model", "Model: "),
         ({"credential_name": "DATABASE_URL"}, "id_credential_name", "Credential name: The variable belongs"),
         ({"route": "host-gateway"}, "id_route", "Route: The route host-gateway leads"),
+        ({"served_models": "one, two words"}, "id_served_models", "Other names: Begin with a letter"),
+        ({"served_models": "one, coder-large"}, "id_served_models", "which counts anyway; name only others"),
+        ({"base_url": "http://10.0.0.7/v1"}, "id_private_addresses", "Private addresses: The base URL names a private"),
         ({"name": ""}, "id_name", "Name: This field is required."),
     ],
 )

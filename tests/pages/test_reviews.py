@@ -206,7 +206,7 @@ ENDPOINT = {
     "name": "serving-c",
     "base_url": "https://serving-c.internal/v1",
     "model": "coder-large",
-    "served_model": "",
+    "served_models": "coder-large-2026-05-01, org/coder",
     "route": "direct",
     "credential_kind": "env",
     "credential_name": "SERVING_C_KEY",
@@ -219,6 +219,7 @@ def test_an_endpoint_is_registered_as_a_new_version(site: Site, browse: Browser)
     for model in ("coder-large", "coder-large-2"):
         response = client.post("/admin/runs/endpoint/add/", {**ENDPOINT, "model": model})
         assert response.status_code == 302, plain(response.content.decode())
+    assert Endpoint.objects.filter(name="serving-c")[0].served_models == ["coder-large-2026-05-01", "org/coder"]
     versions = Endpoint.objects.filter(name="serving-c").values_list("version", "model", "active")
     assert set(versions) == {(1, "coder-large", False), (2, "coder-large-2", True)}
 

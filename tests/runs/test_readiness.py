@@ -16,6 +16,7 @@ from runs.checks.readiness import (
     judge,
     question,
 )  # fmt: skip
+from tests.gateway import bodies
 
 
 def upstream(code: str, status: int | None = None, error: str = "") -> Answer:
@@ -26,6 +27,7 @@ VLLM = '{"message":"the model `small` does not exist.","type":"notfounderror"}'
 HTML = "<h1>not found</h1>"
 CASES = [
     (None, REACHED, "endpoint.not_asked", "worker_runtime"),
+    (upstream("address_refused"), REACHED, "endpoint.address_refused", "routing"),
     (Answer("refused", "token", 401), REACHED, "endpoint.not_asked", "worker_runtime"),
     (Answer("refused", "steps_used_up", 404), REACHED, "endpoint.not_asked", "worker_runtime"),
     (upstream("unreachable"), REACHED, "endpoint.unreachable", "routing"),
@@ -128,3 +130,12 @@ def test_the_question_is_recognised_and_nothing_else_is():
     assert (
         not is_question([*messages, *messages]) and not is_question([]) and not is_question([{"content": PROMPT[1:]}])
     )
+
+
+def test_the_question_has_the_very_fields_that_the_agent_sends():
+    first = bodies.request(temperature=0.5)
+    first["messages"] = first["messages"][:2]
+    asked = question(bodies.ALIAS, bodies.MAX_TOKENS, {"temperature": 0.5})
+    assert asked.keys() == first.keys() and asked["tools"] == first["tools"]
+    assert [message["role"] for message in asked["messages"]] == [message["role"] for message in first["messages"]]
+    assert [message.keys() for message in asked["messages"]] == [message.keys() for message in first["messages"]]

@@ -105,10 +105,12 @@ def _plan(record: EndpointRecord, assets: Assets) -> GatewayPlan:
         nofile=_NOFILE,
         base_url=record.base_url,
         model=record.model,
-        served_model=record.served_model,
+        served_models=tuple(record.served_models),
+        private_addresses=record.private_addresses == "allowed",
         route=record.route,
         trials=_TRIAL,
         max_steps=1,
         max_completion_tokens=MAX_COMPLETION_TOKENS,
         request_timeout_s=record.request_timeout_s,
+        within=settings.GATEWAY_ADDRESSES,
     )

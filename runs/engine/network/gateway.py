@@ -31,6 +31,7 @@ from runs.containers import (
     engine_call,
     start_owned,
 )
+from runs.documents.endpoint_urls import HOST_GATEWAY
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.documents.run_spec import RunSpec
 from runs.engine.network.gateway_log import LogFollower, container_log
@@ -41,7 +42,7 @@ ALIAS = "model-gateway"
 PORT = 8080
 COMMAND = ("/usr/bin/python3", "-I", "/opt/gateway")
 USER = "65534:65534"
-CONFIG_SCHEMA = "benchsite.gateway-config/v2"
+CONFIG_SCHEMA = "benchsite.gateway-config/v3"
 READY_SECONDS = 60.0
 CLOSE_SECONDS = 15
 # Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
@@ -92,7 +93,8 @@ class GatewayPlan:
 
     `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
     `sampling` holds the controls that are fixed, by the names that a request gives them. `spec_sha256` is what the
-    ledger names beside the run, None when there is no run.
+    ledger names beside the run, None when there is no run. `within` is the site's list of networks, which may hold the
+    word host-gateway; None without a list.
     """
 
     image_id: str
@@ -102,7 +104,8 @@ class GatewayPlan:
     nofile: int
     base_url: str
     model: str
-    served_model: str | None
+    served_models: tuple[str, ...]
+    private_addresses: bool
     route: Literal["direct", "host-gateway"]
     trials: int
     max_steps: int
@@ -110,9 +113,10 @@ class GatewayPlan:
     request_timeout_s: float
     sampling: Mapping[str, int | float] = field(default_factory=dict)
     spec_sha256: str | None = None
+    within: tuple[str, ...] | None = None
 
     @classmethod
-    def from_spec(cls, spec: RunSpec, spec_sha256: str) -> "GatewayPlan":
+    def from_spec(cls, spec: RunSpec, spec_sha256: str, within: tuple[str, ...] | None = None) -> "GatewayPlan":
         """The gateway's part of a `benchsite.run-spec/v1` with its hash."""
         limits, endpoint, controls = spec.limits.gateway, spec.endpoint, spec.controls
         return cls(
@@ -123,7 +127,8 @@ class GatewayPlan:
             nofile=limits.nofile,
             base_url=endpoint.base_url,
             model=endpoint.model,
-            served_model=endpoint.served_model,
+            served_models=endpoint.other_names,
+            private_addresses=endpoint.private_addresses == "allowed",
             route=endpoint.route,
             trials=readiness_trial(spec),
             max_steps=controls.max_steps,
@@ -131,6 +136,7 @@ class GatewayPlan:
             request_timeout_s=controls.request_timeout_s,
             sampling=controls.sampling.fixed,
             spec_sha256=spec_sha256,
+            within=within,
         )
 
 
@@ -326,7 +332,8 @@ def _config(
             "base_url": plan.base_url,
             "connect_host": connect_host,
             "model": plan.model,
-            "served_model": plan.served_model,
+            "served_models": [*plan.served_models],
+            "addresses": _addresses(plan, by_host_gateway=connect_host is not None),
         },
         "limits": {
             "trials": plan.trials,
@@ -336,6 +343,16 @@ def _config(
             "sampling": dict(plan.sampling),
         },
     }
+
+
+def _addresses(plan: GatewayPlan, *, by_host_gateway: bool) -> dict[str, Any]:
+    """What the gateway may connect to. The route host-gateway leads to one address, which the worker found itself: it
+    is private by nature, and the site's list names the route by a word, since the engine chooses the address."""
+    within = plan.within
+    if within is not None and by_host_gateway and HOST_GATEWAY in within:
+        within = None
+    networks = None if within is None else [network for network in within if network != HOST_GATEWAY]
+    return {"private": plan.private_addresses or by_host_gateway, "within": networks}
 
 
 def _tell(api: docker.APIClient, container_id: str, config: dict[str, Any]) -> None:

@@ -61,6 +61,9 @@ def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
     harness = spec.harness
     endpoint = spec.endpoint
     route = {"direct": "direct route", "host-gateway": "by the host gateway"}[endpoint.route]
+    if endpoint.route == "direct":
+        route += f", private addresses {endpoint.private_addresses}"
+    others = f", which may answer as {', '.join(endpoint.other_names)}" if endpoint.other_names else ""
     place = credential_place(spec.endpoint.credential.model_dump(), private=private)
     scripted = "; a scripted endpoint: it proves the adapter, never a model" if spec.endpoint.scripted else ""
     said = f"credential {place}, never in the agent's container" if place else "without a credential"
@@ -78,7 +81,7 @@ def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
         *[Pin(f"{role.capitalize()} image", "", spec.images.of(role)) for role in ("agent", "verifier", "gateway")],
         Pin(
             "Endpoint",
-            f"{endpoint.name} version {endpoint.version}, {endpoint.base_url}, alias {endpoint.model}, {route}",
+            f"{endpoint.name} version {endpoint.version}, {endpoint.base_url}, alias {endpoint.model}{others}, {route}",
             "",
             said + scripted,
         ),

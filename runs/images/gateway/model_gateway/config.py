@@ -8,9 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import strict_json
+from .addresses import AddressRules, Network
 
-CONFIG_SCHEMA = "benchsite.gateway-config/v2"
+CONFIG_SCHEMA = "benchsite.gateway-config/v3"
 MAX_CONFIG_BYTES = 64 * 1024
+MAX_NAMES = 16
+MAX_NETWORKS = 256
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NONCE = re.compile(r"[0-9a-f]{32}")
@@ -23,7 +26,8 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go. `connect_host` is set only for the declared host route (gateway.md)."""
+    """Where requests go. `connect_host` is an address instead of the URL's host only for the declared host route;
+    `addresses` says which ones a connection may go to."""
 
     scheme: str
     host: str
@@ -33,6 +37,7 @@ class Endpoint:
     connect_host: str
     model: str
     accepted_models: frozenset[str]
+    addresses: AddressRules
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def _object(value: Any, name: str, keys: set[str]) -> dict[str, Any]:
 
 
 def _endpoint(value: Any) -> Endpoint:
-    data = _object(value, "endpoint", {"base_url", "connect_host", "model", "served_model"})
+    data = _object(value, "endpoint", {"base_url", "connect_host", "model", "served_models", "addresses"})
     try:
         url = urlsplit(_text(data["base_url"], "endpoint.base_url"))
         port = url.port
@@ -116,8 +121,9 @@ def _endpoint(value: Any) -> Endpoint:
     if url.query or url.fragment or "?" in str(data["base_url"]) or "#" in str(data["base_url"]):
         raise ConfigError("endpoint.base_url must have no query and no fragment")
     model = _text(data["model"], "endpoint.model")
-    served = data["served_model"]
-    accepted = {model} if served is None else {model, _text(served, "endpoint.served_model")}
+    served = data["served_models"]
+    if not isinstance(served, list) or len(served) > MAX_NAMES:
+        raise ConfigError(f"endpoint.served_models must be a list of at most {MAX_NAMES} names")
     connect_host = data["connect_host"]
     return Endpoint(
         scheme=url.scheme,
@@ -127,8 +133,28 @@ def _endpoint(value: Any) -> Endpoint:
         authority=url.netloc,
         connect_host=url.hostname if connect_host is None else _address(connect_host),
         model=model,
-        accepted_models=frozenset(accepted),
+        accepted_models=frozenset([model, *(_text(name, "endpoint.served_models") for name in served)]),
+        addresses=_addresses(data["addresses"]),
     )
+
+
+def _addresses(value: Any) -> AddressRules:
+    data = _object(value, "endpoint.addresses", {"private", "within"})
+    if not isinstance(data["private"], bool):
+        raise ConfigError("endpoint.addresses.private must be true or false")
+    within = data["within"]
+    if within is None:
+        return AddressRules(data["private"])
+    if not isinstance(within, list) or len(within) > MAX_NETWORKS:
+        raise ConfigError(f"endpoint.addresses.within must be null or a list of at most {MAX_NETWORKS} networks")
+    return AddressRules(data["private"], tuple(_network(network) for network in within))
+
+
+def _network(value: Any) -> Network:
+    try:
+        return ipaddress.ip_network(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ConfigError("endpoint.addresses.within holds what is no network") from None
 
 
 def _limits(value: Any) -> Limits:

@@ -94,11 +94,11 @@ async def _serve(config: Config) -> None:
 
 async def _upstream(config: Config) -> Upstream:
     try:
-        address = await resolve(config.endpoint)
+        await resolve(config.endpoint.connect_host, config.endpoint.port)  # what does not resolve now is said at once
     except OSError:
         raise StartFailed("resolve", "the endpoint's name does not resolve") from None
     context = verifying_context() if config.endpoint.scheme == "https" else None
-    return Upstream(config.endpoint, address, config.credential, config.limits.request_timeout_s, context)
+    return Upstream(config.endpoint, config.credential, config.limits.request_timeout_s, context)
 
 
 def _write_line(line: bytes) -> None:

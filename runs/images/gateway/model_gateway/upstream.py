@@ -1,8 +1,11 @@
-"""What does the endpoint say? One pinned address, own headers, no redirects, no proxies, all bounded."""
+"""What does the endpoint say? A permitted address, own headers, no redirects, no proxies, all bounded."""
 
 import asyncio
 import socket
 import ssl
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import certifi
@@ -17,7 +20,7 @@ _CHUNK = 64 * 1024
 
 
 class UpstreamFailed(Exception):
-    """No usable answer; `code` is unreachable, timeout, tls, too_large, compressed, cut or not_http."""
+    """No usable answer; `code` is unreachable, address_refused, timeout, tls, too_large, compressed, cut or not_http."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -38,10 +41,43 @@ class Answer:
         return 200 <= self.status < 300
 
 
-async def resolve(endpoint: Endpoint) -> str:
-    """The one address that is used from now on. Raises OSError when the name does not resolve."""
-    found = await asyncio.get_running_loop().getaddrinfo(endpoint.connect_host, endpoint.port, type=socket.SOCK_STREAM)
-    return str(found[0][4][0])
+Resolver = Callable[[str, int], Awaitable["list[str]"]]
+
+
+async def resolve(host: str, port: int) -> "list[str]":
+    """The addresses of a name, in the resolver's order. Raises OSError when it does not resolve.
+
+    In a thread that nobody waits for at the end: a resolver that does not answer would keep the gateway from ending.
+    """
+    loop = asyncio.get_running_loop()
+    found: "asyncio.Future[list[str]]" = loop.create_future()
+
+    def settle(error: "OSError | None", addresses: "list[str]") -> None:
+        if found.done():
+            return
+        if error is None:
+            found.set_result(addresses)
+        else:
+            found.set_exception(error)
+
+    def ask() -> None:
+        error: "OSError | None" = None
+        addresses: "list[str]" = []
+        try:
+            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(answer[4][0]) for answer in answers]
+        except OSError as failure:
+            error = failure
+        except UnicodeError:
+            error = OSError("no name that can be asked for")
+        with suppress(RuntimeError):  # the gateway has ended meanwhile
+            loop.call_soon_threadsafe(settle, error, addresses)
+
+    try:
+        threading.Thread(target=ask, daemon=True).start()
+    except RuntimeError:
+        raise OSError("no thread for the resolver") from None
+    return await found
 
 
 def verifying_context() -> ssl.SSLContext:
@@ -57,15 +93,15 @@ class Upstream:
     def __init__(
         self,
         endpoint: Endpoint,
-        address: str,
         credential: str | None,
         timeout_s: float,
         context: ssl.SSLContext | None = None,
+        resolver: Resolver = resolve,
     ) -> None:
         self._endpoint = endpoint
-        self._address = address
         self._timeout_s = timeout_s
         self._context = context
+        self._resolver = resolver
         self._headers = [("Host", endpoint.authority), ("User-Agent", "benchsite-gateway")]
         if credential is not None:
             self._headers.append(("Authorization", f"Bearer {credential}"))
@@ -93,16 +129,28 @@ class Upstream:
             raise UpstreamFailed("unreachable") from None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        name = self._endpoint.host if self._context else None
+        """A connection to an address that was checked just now; the name is asked for each time, and not again after
+        the check, so that nothing can change between the two."""
+        endpoint = self._endpoint
+        name = endpoint.host if self._context else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await asyncio.open_connection(
-                    self._address, self._endpoint.port, ssl=self._context, server_hostname=name, limit=_CHUNK
-                )
-        except ssl.SSLError:
-            raise UpstreamFailed("tls") from None
+                found = await self._resolver(endpoint.connect_host, endpoint.port)
+                permitted = [address for address in found if endpoint.addresses.permits(address)]
+                if found and not permitted:
+                    raise UpstreamFailed("address_refused")
+                for address in permitted:
+                    try:
+                        return await asyncio.open_connection(
+                            address, endpoint.port, ssl=self._context, server_hostname=name, limit=_CHUNK
+                        )
+                    except ssl.SSLError:
+                        raise UpstreamFailed("tls") from None
+                    except OSError:
+                        continue  # the name's next address
         except (TimeoutError, OSError):
-            raise UpstreamFailed("unreachable") from None
+            pass
+        raise UpstreamFailed("unreachable")
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> Answer:
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)

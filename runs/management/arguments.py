@@ -63,7 +63,11 @@ def _endpoint(name: str | None) -> Endpoint:
     if name:
         return registry.find_endpoint(name)
     known = ", ".join(Endpoint.objects.filter(active=True).order_by("name").values_list("name", flat=True))
-    remedy = f"known here: {known}." if known else "none is known here yet; register one in the admin."
+    remedy = (
+        f"known here: {known}."
+        if known
+        else "none is known here yet; register one with manage.py endpoint register FILE."
+    )
     raise BadInput(f"Give --endpoint NAME; {remedy}", code="input.unknown_endpoint")
 
 

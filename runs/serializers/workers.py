@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from benchsite.lib.problems import Problem
 from benchsite.lib.serializing import Document, serializes, timestamp
 from runs.models import Endpoint, EndpointTest, Worker
 from runs.services.workers import report_of
@@ -36,6 +37,27 @@ def endpoint_document(endpoint: Endpoint, tests: Iterable[EndpointTest]) -> Docu
 def endpoint_test_document(test: EndpointTest) -> Document:
     """One connection test, which may not have been made yet."""
     return _test(test)
+
+
+@serializes("benchsite.endpoint-registration/v1")
+def endpoint_registration_document(
+    endpoint: Endpoint | None, problems: Iterable[Problem] = (), *, new: bool = False
+) -> Document:
+    """The version that a record's file became or was already, or None and every problem of a file that was refused."""
+    found: Document = {"valid": endpoint is not None, "problems": [problem.as_json() for problem in problems]}
+    if endpoint is None:
+        return found
+    return {**found, **_version(endpoint), "new": new}
+
+
+@serializes("benchsite.endpoint-retirement/v1")
+def endpoint_retirement_document(endpoint: Endpoint, *, retired: bool) -> Document:
+    """The version that was in use; `retired` is false when it was taken out of use meanwhile."""
+    return {**_version(endpoint), "retired": retired}
+
+
+def _version(endpoint: Endpoint) -> Document:
+    return {"name": endpoint.name, "version": endpoint.version, "record_sha256": endpoint.record_sha256}
 
 
 @serializes("benchsite.scripted-endpoint/v1")

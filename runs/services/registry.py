@@ -102,9 +102,8 @@ def find_endpoint(name: str) -> Endpoint:
     found = _named(Endpoint.objects.filter(active=True), name=name).first()
     if found is None:
         known = Endpoint.objects.filter(active=True).values_list("name", flat=True)
-        remedy = (
-            "Choose one with --endpoint, or register one in the admin." if not name else "Register one in the admin."
-        )
+        register = "register one with manage.py endpoint register FILE, or in the admin."
+        remedy = f"R{register[1:]}" if name else f"Choose one with --endpoint, or {register}"
         raise UnknownName("endpoint", name, known, remedy)
     return found
 

@@ -23,6 +23,7 @@ from runs.services import lifecycle, queue, runlog, transitions, workers
 from runs.smoke.scenarios import ScenarioResult
 from tests.commands.calling import Result, command
 from tests.commands.schemas import GOLDEN, names, schema, shapes, validated
+from tests.documents import samples
 from tests.evidence.folders import passing_run
 from tests.evidence.rows import run_of
 from tests.origin.signed import put, signed_run, stated
@@ -142,6 +143,16 @@ class TestPreviews:
         assert [one["name"] for one in shown(command("endpoint", "list", "--json"))["endpoints"]] == ["scripted"]
         assert shown(command("endpoint", "test", "scripted", "--json"))["state"] == "waiting"
         assert len(shown(command("endpoint", "show", "scripted", "--json"))["tests"]) == 1
+
+    def test_of_registering_and_retiring_an_endpoint(self, site: Site, tmp_path: Path) -> None:
+        person("ada", "admin")
+        record = tmp_path / "record.json"
+        record.write_text(json.dumps(samples.endpoint_v2()))
+        assert shown(command("endpoint", "register", str(record), "--json", *_ADA))["new"] is True
+        assert shown(command("endpoint", "register", str(record), "--json", *_ADA))["new"] is False
+        assert shown(command("endpoint", "retire", "local-model", "--json", *_ADA))["retired"] is True
+        record.write_text("{}")
+        assert shown(command("endpoint", "register", str(record), "--json", *_ADA), 2)["valid"] is False
 
     def test_of_stored_checks(self, site: Site) -> None:
         assert shown(command("preflight", "--stored", "--json"))["stored"] is True

@@ -244,7 +244,7 @@ def played() -> Iterator[dict[str, Played]]:
     with raw_endpoint() as endpoint:
         for start in range(0, len(TABLE), 60):
             config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", trials=60)
-            config["endpoint"]["served_model"] = OTHER_NAME
+            config["endpoint"]["served_models"] = [OTHER_NAME]
             with running(config) as gateway:
                 some = TABLE[start : start + 60]
                 talks = [_play(gateway.ask, endpoint, row, trial) for trial, row in enumerate(some, start=1)]

@@ -1,6 +1,7 @@
-"""Lists and shows endpoints, and tests the connection to one from a worker."""
+"""Registers, retires, lists and shows endpoints, and tests the connection to one from a worker."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -8,17 +9,27 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib.database import retry_database
+from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit
 from runs.management.command import SiteCommand
+from runs.management.files import read_document
 from runs.management.run_text import print_checks
 from runs.management.waiting import heartbeat
 from runs.models import ConnectionOutcome, Endpoint, EndpointTest
-from runs.serializers.workers import endpoint_document, endpoint_fields, endpoint_test_document, endpoints_document
+from runs.serializers.workers import (
+    endpoint_document,
+    endpoint_fields,
+    endpoint_registration_document,
+    endpoint_retirement_document,
+    endpoint_test_document,
+    endpoints_document,
+)
 from runs.services import access, endpoint_testing, registry
 from runs.services.refusals import BadInput
 from runs.web.presenting.check_rows import connection_outcome
 
 _POLL_S = 0.5
+_NAME_ONE = "Name the endpoint; manage.py endpoint list shows them."
 _EXITS = {
     ConnectionOutcome.READY: Exit.DONE,
     ConnectionOutcome.NOT_READY: Exit.FAILED,
@@ -29,13 +40,17 @@ _EXITS = {
 
 class Command(SiteCommand):
     help = (
-        "List endpoints, show one, or let a worker test the connection to one. Exit of test --wait: 0 ready, 1 "
-        "not ready, 4 when that could not be found out."
+        "List endpoints, show one, register the record in a file as the next version of its name, retire one, or let a "
+        "worker test the connection to one. Lists every problem of a file. Exit of test --wait: 0 ready, 1 not ready, "
+        "4 when that could not be found out."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["list", "show", "test"], metavar="list|show|test", help="what to do")
-        parser.add_argument("name", nargs="?", metavar="NAME", help="name of the endpoint, for show and test")
+        actions = ["list", "show", "test", "register", "retire"]
+        parser.add_argument("action", choices=actions, metavar="|".join(actions), help="what to do")
+        parser.add_argument(
+            "name", nargs="?", metavar="NAME|FILE", help="name of the endpoint; for register the record's JSON file"
+        )
         parser.add_argument(
             "--worker",
             default=settings.WORKER_NAME,
@@ -49,10 +64,15 @@ class Command(SiteCommand):
         if options["action"] == "list":
             return self._list()
         if options["name"] is None:
-            raise BadInput("Name the endpoint; manage.py endpoint list shows them.", code="input.no_target")
+            wanted = "Name the record's file." if options["action"] == "register" else _NAME_ONE
+            raise BadInput(wanted, code="input.no_target")
+        if options["action"] == "register":
+            return self._register(user, Path(options["name"]))
         endpoint = registry.find_endpoint(options["name"])
         if options["action"] == "show":
             return self._show(endpoint)
+        if options["action"] == "retire":
+            return self._retire(user, endpoint)
         worker = registry.find_worker(options["worker"])
         test, _ = endpoint_testing.request_test(user=user, endpoint=endpoint, worker=worker)
         test.refresh_from_db()  # without a queue it has ended already
@@ -61,11 +81,33 @@ class Command(SiteCommand):
     def _list(self) -> Exit:
         rows = list(Endpoint.objects.filter(active=True).defer("record").order_by("name"))
         if not rows and self.output.on_terminal:
-            self.output.line("There is no endpoint yet. Register one in the admin.")
+            self.output.line("There is no endpoint yet. Register one with manage.py endpoint register FILE.")
         elif rows:
             headings = ("name", "version", "model", "address", "route")
             self.output.table(headings, [(e.name, e.version, e.model, e.base_url, e.route) for e in rows])
         self.output.json(endpoints_document(rows))
+        return Exit.DONE
+
+    def _register(self, user: User, file: Path) -> Exit:
+        access.require(user, access.REGISTER_ENDPOINT)
+        in_use = set(Endpoint.objects.filter(active=True).values_list("pk", flat=True))
+        try:
+            endpoint = registry.register_endpoint(read_document(file), user=user)
+        except DocumentError as error:
+            self.output.problems(file, error.problems)
+            self.output.json(endpoint_registration_document(None, error.problems))
+            return Exit.BAD_INPUT
+        new = endpoint.pk not in in_use
+        self.output.line(f"{endpoint}: {'registered' if new else 'was registered so already'}")
+        self.output.line(f"record SHA-256  {endpoint.record_sha256}")
+        self.output.json(endpoint_registration_document(endpoint, new=new))
+        return Exit.DONE
+
+    def _retire(self, user: User, endpoint: Endpoint) -> Exit:
+        access.require(user, access.REGISTER_ENDPOINT)
+        retired = registry.retire_endpoint(endpoint, user=user)
+        self.output.line(f"{endpoint}: {'retired' if retired else 'was retired meanwhile'}; past runs keep its records")
+        self.output.json(endpoint_retirement_document(endpoint, retired=retired))
         return Exit.DONE
 
     def _show(self, endpoint: Endpoint) -> Exit:

@@ -20,7 +20,7 @@ _CHUNK = 64 * 1024
 
 
 class UpstreamFailed(Exception):
-    """No usable answer; `code` is unreachable, address_refused, timeout, tls, too_large, compressed, cut or not_http."""
+    """No usable answer; `code` is unreachable, address_refused, timeout, tls, too_large, compressed, cut, not_http."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

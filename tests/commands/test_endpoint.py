@@ -1,0 +1,84 @@
+"""Endpoints from a terminal: a record's file becomes a version, and an endpoint is taken out of use."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.models import AuditEntry, Endpoint
+from tests.commands.calling import Result, command
+from tests.documents import samples
+from tests.runs.rows import person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _ada() -> None:
+    person("ada", "admin")
+    person("olga", "operator")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "record.json"
+
+
+def register(file: Path, record: dict[str, Any] | str, *words: str, user: str = "ada") -> Result:
+    file.write_text(record if isinstance(record, str) else json.dumps(record))
+    return command("endpoint", "register", str(file), "--user", user, *words)
+
+
+def test_a_record_of_each_version_is_registered_and_the_next_one_replaces_it(file: Path) -> None:
+    for number, record in enumerate((samples.endpoint(), samples.endpoint_v2()), 1):
+        done = register(file, record, "--json")
+        assert (done.code, done.json["version"], done.json["new"]) == (0, number, True)
+    rows = Endpoint.objects.order_by("version")
+    assert [(row.active, row.served_models) for row in rows] == [
+        (False, []), (True, ["small-model-2026-05-01", "org/small-model"]),
+    ]  # fmt: skip
+    assert AuditEntry.objects.filter(kind="endpoint_register", actor_name="ada").count() == 2
+
+
+def test_the_record_that_is_in_use_changes_nothing(file: Path) -> None:
+    first, again = (register(file, samples.endpoint_v2(), "--json").json for _ in range(2))
+    assert again == {**first, "new": False} and Endpoint.objects.count() == 1
+
+
+def test_every_problem_of_a_file_is_told_with_its_field_and_nothing_is_stored(file: Path) -> None:
+    broken = {**samples.endpoint_v2(), "served_models": ["two words"], "private_addresses": "yes", "colour": "red"}
+    done = register(file, broken)
+    assert done.code == 2 and not Endpoint.objects.exists()
+    for place in ("served_models[0]", "private_addresses", "colour"):
+        assert place in done.err + done.out
+    told = register(file, broken, "--json").json
+    assert {problem["path"] for problem in told["problems"]} == {"served_models[0]", "private_addresses", "colour"}
+
+
+def test_a_file_that_is_no_record_is_refused(file: Path) -> None:
+    for text in ("", "{", "[]", '{"schema": "benchsite.profile/v2"}', '{"name": "a", "name": "b"}'):
+        assert register(file, text).code == 2
+    missing = command("endpoint", "register", str(file.parent / "absent"), "--user", "ada", "--json")
+    assert (missing.code, missing.json["code"]) == (2, "input.no_file")
+    unnamed = command("endpoint", "register", "--user", "ada", "--json")
+    assert (unnamed.code, unnamed.json["code"]) == (2, "input.no_target")
+
+
+def test_an_endpoint_is_retired_and_its_records_stay(file: Path) -> None:
+    register(file, samples.endpoint_v2())
+    assert command("endpoint", "retire", "local-model", "--user", "ada", "--json").json["retired"] is True
+    assert [row.active for row in Endpoint.objects.all()] == [False]
+    again = command("endpoint", "retire", "local-model", "--user", "ada", "--json")
+    assert (again.code, again.json["code"]) == (2, "input.unknown_endpoint")
+    assert AuditEntry.objects.filter(kind="endpoint_retire", actor_name="ada").count() == 1
+    assert register(file, samples.endpoint_v2(), "--json").json["version"] == 2
+
+
+@pytest.mark.parametrize("user", ["olga", "cli"])
+def test_only_who_may_register_endpoints_does(file: Path, user: str) -> None:
+    refused = register(file, samples.endpoint_v2(), "--json", user=user)
+    assert refused.json["code"] == "access.refused" and refused.code and not Endpoint.objects.exists()
+    register(file, samples.endpoint_v2())
+    assert command("endpoint", "retire", "local-model", "--user", user).code == refused.code
+    assert Endpoint.objects.get().active

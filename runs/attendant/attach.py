@@ -40,6 +40,7 @@ class Attachment:
         self._connection = connection
         self._buffer = bytearray(rest)
         self._stdin_open = True
+        self._unsaid = b""
         self.aborted = False
 
     @classmethod
@@ -84,6 +85,17 @@ class Attachment:
                 pending = self._send(pending or next(stdin, b""))
             if readable and not self._receive():
                 return
+
+    def say(self, data: bytes) -> None:
+        """Write to the exec's standard input, for whoever reads frames without feeding it.
+
+        Waits for nothing: what does not fit now goes with what is said next. Raises OSError.
+        """
+        self._unsaid += data
+        try:
+            self._unsaid = self._unsaid[self._connection.send(self._unsaid) :]
+        except BlockingIOError:
+            return
 
     def abort(self) -> None:
         """Make the reading thread stop at once."""

@@ -144,6 +144,7 @@ class Execution:
             self._networks = networks
             plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES)
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
+            self.gateway.follow_transcript(self.folder.trials)
             self.secrets.add(self.gateway.run_key.hex())
             self.secrets.add(*(self.gateway.token(number) for number in range(1, plan.trials + 1)))
             self.folder.update_facts(gateway={"container_id": self.gateway.container.id, "closed": False})

@@ -67,6 +67,7 @@ class Ending:
         self._stand_in("close", "fence and stop", lambda *_: self.closed)
         self._stand_in("connect_same", "connect", lambda *_: Engine())
         self._stand_in("keep_interrupted_logs", "keep logs", lambda *_: [])
+        self._stand_in("keep_transcript", "keep the transcript", lambda *_: True)
         self._stand_in("keep_ledger", "keep the ledger", lambda *_: None)
         self._stand_in("ingest", "ingest", judging.ingest)
         self._stand_in("remove_all", "remove", lambda *_, **__: self._result())
@@ -180,7 +181,8 @@ def test_rs01_a_lost_run_keeps_what_was_graded(ending: Ending, tmp_path: Path) -
     case.never_started(2, 3)
     run = active(case, tmp_path)
     conclude(run.key, interrupted=True)
-    assert ending.steps == [one if one != "close the gateway" else "keep the ledger" for one in ORDER]
+    place = ORDER.index("close the gateway")
+    assert ending.steps == [*ORDER[:place], "keep the transcript", "keep the ledger", *ORDER[place + 1 :]]
     ended = again(run)
     assert (ended.state, ended.verdict) == (RunState.INTERRUPTED, Verdict.ERROR)
     assert (ended.count_evaluated, ended.count_error, ended.count_cancelled) == (1, 2, 0)

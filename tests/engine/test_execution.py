@@ -61,6 +61,9 @@ class GatewayStandIn:
     def token(self, ordinal: int) -> str:
         return f"token-{ordinal}"
 
+    def follow_transcript(self, trials: Path) -> None:
+        pass
+
 
 class World:
     """The parts that an execution calls. Each notes its turn; `fails` maps a part to what it raises."""

@@ -1,19 +1,22 @@
 """The gateway's container between an agent's network and the scripted endpoint, all of them real."""
 
+import hashlib
 import json
 import socket
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evidence.reading.clocks import moment
+from runs.attendant.attach import Attachment
 from runs.containers import create_owned_network, remove_owned
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
+from runs.engine.network.transcript import keep_transcript
 from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -296,3 +299,78 @@ def test_a_gateway_that_was_removed_died_at_no_known_moment(site: Site) -> None:
         assert how_it_died(site.api, gateway.container.id) is None
         site.api.remove_container(gateway.container.id, force=True)
         assert how_it_died(site.api, gateway.container.id) == {"at": None, "exit_code": None, "oom_killed": False}
+
+
+def kept(site: Site, trial: int) -> list[dict[str, Any]]:
+    """The exchanges of a trial's transcript."""
+    lines = (site.directory / "trials" / str(trial) / "transcript.jsonl").read_text().splitlines()
+    opening, *exchanges = map(json.loads, lines)
+    assert opening == {"kind": "opened", "version": 1, "trial": trial}
+    return exchanges
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def rebuilt(exchanges: list[dict[str, Any]]) -> list[str]:
+    """The SHA-256 of each request as its differences give it."""
+    units: list[str] = []
+    found = []
+    for request in (exchange["request"] for exchange in exchanges):
+        tail = units[len(units) - request["tail"] :]
+        units = [*units[: request["head"]], *request["new"], *tail]
+        found.append(hashlib.sha256("".join(units).encode()).hexdigest())
+    return found
+
+
+def test_the_transcript_survives_its_follower_and_is_the_ledgers_to_the_byte(site: Site) -> None:
+    model = "scripted-positive"
+    trials = site.directory / "trials"
+    for trial in (1, 2):
+        (trials / str(trial)).mkdir(parents=True, exist_ok=True)
+    said = [chat(model, f"question {number}, né") for number in range(4)]
+    with site.gateway(model) as gateway:
+        gateway.follow_transcript(trials)
+        site.ask(gateway, said[0])
+        until(lambda: (trials / "1" / "transcript.jsonl").exists())
+        assert gateway.transcript is not None
+        gateway.transcript.drop()
+        site.ask(gateway, said[1])
+        gateway.transcript.drop()
+        site.ask(gateway, *said[2:])
+        site.ask(gateway, chat(model), trial=2)
+        end = site.close(gateway)
+    assert end.problem is None
+    for trial, count in ((1, 4), (2, 1)):
+        exchanges, requests = kept(site, trial), end.ledger.trial(trial).requests
+        assert [exchange["ledger"]["seq"] for exchange in exchanges] == [request.seq for request in requests]
+        assert len(exchanges) == count and rebuilt(exchanges) == [request.request_sha256 for request in requests]
+        answers = [hashlib.sha256(exchange["answer"].encode()).hexdigest() for exchange in exchanges]
+        assert answers == [request.response_sha256 for request in requests]
+        assert (trials / str(trial) / "transcript.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_killed_worker_left_in_the_gateway_is_taken_by_the_recovery(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "scripted-positive"
+    (tmp_path / "1").mkdir()
+    with site.gateway(model) as gateway:
+        site.ask(gateway, chat(model, "one"), chat(model, "two"))
+        with monkeypatch.context() as killed:
+            killed.setattr(Attachment, "say", lambda *_: None)  # before it could say what it holds
+            assert keep_transcript(site.api, gateway.container.id, tmp_path)
+        path = tmp_path / "1" / "transcript.jsonl"
+        first, whole = path.read_bytes().splitlines(keepends=True)[:2], path.read_bytes()
+        path.write_bytes(b"".join(first) + b'{"kind":"exchange","number":1,"led')  # as a killed worker leaves it
+        site.ask(gateway, chat(model, "three"))
+        assert keep_transcript(site.api, gateway.container.id, tmp_path)
+        taken = path.read_bytes().splitlines(keepends=True)
+        site.close(gateway)
+        assert not keep_transcript(site.api, gateway.container.id, tmp_path)
+    assert taken[:3] == whole.splitlines(keepends=True) and json.loads(taken[3])["number"] == 2
+    assert len(taken) == 4 and path.read_bytes() == b"".join(taken)

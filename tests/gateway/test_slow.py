@@ -12,6 +12,7 @@ from runs.images.gateway.model_gateway import incoming
 from runs.images.gateway.model_gateway.config import parse_config
 from runs.images.gateway.model_gateway.ledger import Ledger
 from runs.images.gateway.model_gateway.server import Server
+from runs.images.gateway.model_gateway.transcript import Transcript
 from runs.images.gateway.model_gateway.upstream import Answer
 from tests.gateway.bodies import encoded
 from tests.gateway.process import configuration, head
@@ -54,7 +55,7 @@ def ledger_of(talk: Talk) -> LedgerReport:
         config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1")).encode())
         ledger, asked, ended = Ledger(lines.append), asyncio.Event(), asyncio.Event()
         ledger.open(config.run)
-        server = Server(config, SilentUpstream(asked), ledger)  # type: ignore[arg-type]
+        server = Server(config, SilentUpstream(asked), ledger, Transcript())  # type: ignore[arg-type]
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await server.connected(reader, writer)

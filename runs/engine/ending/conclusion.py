@@ -29,6 +29,7 @@ from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import FactsDamaged, RunFolder, now
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
+from runs.engine.network.transcript import keep_transcript
 from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalDocument, JournalError
@@ -198,6 +199,7 @@ def _keep_logs_and_ledger(folder: RunFolder, journal: Journal, gateway: RunGatew
             if end.problem:
                 log.warning("the gateway did not end cleanly: %s", end.problem)
         elif (recorded := folder.read_facts().get("gateway")) is not None:
+            keep_transcript(api, recorded["container_id"], folder.trials, deadline)
             keep_ledger(api, recorded["container_id"], folder.ledger, deadline)
         with engine_call("ping", deadline):
             return {"closed": bool(api.ping()) and ended, "died": died}

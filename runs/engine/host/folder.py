@@ -53,8 +53,12 @@ class RunFolder:
     def task(self, name: str) -> Path:
         return self.path / "tasks" / name
 
+    @property
+    def trials(self) -> Path:
+        return self.path / "trials"
+
     def trial(self, ordinal: int) -> Path:
-        return self.path / "trials" / str(ordinal)
+        return self.trials / str(ordinal)
 
     def make_trial(self, ordinal: int) -> Path:
         path = self.trial(ordinal)

@@ -35,6 +35,7 @@ from runs.documents.endpoint_urls import HOST_GATEWAY
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.documents.run_spec import RunSpec
 from runs.engine.network.gateway_log import LogFollower, container_log
+from runs.engine.network.transcript import TranscriptFollower
 from runs.ownership import Intent, Journal, Role
 from runs.ownership.storage import replace_whole
 
@@ -45,6 +46,7 @@ USER = "65534:65534"
 CONFIG_SCHEMA = "benchsite.gateway-config/v3"
 READY_SECONDS = 60.0
 CLOSE_SECONDS = 15
+_SETTLE_SECONDS = 1.0
 # Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
 _REFUSAL_LINES_PER_TRIAL = 400
 _LOG_BYTES_PER_LINE = 1200
@@ -172,6 +174,7 @@ class RunGateway:
     follower: LogFollower
     run_key: bytes = field(repr=False)
     asked_to_end: bool = False
+    transcript: TranscriptFollower | None = None
 
     @property
     def url(self) -> str:
@@ -193,12 +196,21 @@ class RunGateway:
         with suppress(EngineError), engine_call("stop gateway"):
             api.kill(self.container.id, signal="SIGTERM")
 
+    def follow_transcript(self, trials: Path) -> None:
+        """From now on keep what each trial and the endpoint say to each other, in its folder below `trials`."""
+        self.transcript = TranscriptFollower(self.container.id, trials)
+        self.transcript.start()
+
     def close(self, api: docker.APIClient, deadline: Deadline | None = None) -> GatewayEnd:
         """TERM, wait, take the whole log, verify it. Never raises; removal is the cleanup's."""
         deadline = deadline or Deadline()
         died = None if self.asked_to_end else how_it_died(api, self.container.id, deadline)
+        if self.transcript is not None and died is None and not self.asked_to_end:
+            self.transcript.settle(_SETTLE_SECONDS)  # a run may end before its stream was opened
         problem, ended = _stop(api, self.container.id, deadline, again=self.asked_to_end)
         self.follower.stop(CLOSE_SECONDS)
+        if self.transcript is not None:
+            self.transcript.stop(_SETTLE_SECONDS)
         return GatewayEnd(keep_ledger(api, self.container.id, self.ledger, deadline), problem, died, ended)
 
 

@@ -63,17 +63,17 @@ class Ledger:
         """The first line: whose ledger this is."""
         self._append({"kind": "opened", "version": VERSION, **asdict(run)})
 
-    def record(self, entry: Entry, *, reached_endpoint: bool) -> None:
-        """Write the entry's line, or only count it when its kind had its lines already."""
+    def record(self, entry: Entry, *, reached_endpoint: bool) -> dict[str, Any] | None:
+        """Write the entry's line and return what it says, or only count it when its kind had its lines already."""
         if self._closed:
-            return
+            return None
         if not reached_endpoint:
             key = (entry.trial or 0, entry.code or "")
             if self._written[key] >= LINES_PER_KIND:
                 self._beyond[key] += 1
-                return
+                return None
             self._written[key] += 1
-        self._append(asdict(entry))
+        return self._append(asdict(entry))
 
     def close(self) -> None:
         """One summary line per trial and code that was only counted, then the closing line."""
@@ -85,8 +85,10 @@ class Ledger:
         self._write_line({**closing, "sha256": hashlib.sha256(_canonical(closing)).hexdigest()})
         self._closed = True
 
-    def _append(self, fields: dict[str, Any]) -> None:
-        self._write_line(self._record(fields))
+    def _append(self, fields: dict[str, Any]) -> dict[str, Any]:
+        record = self._record(fields)
+        self._write_line(record)
+        return record
 
     def _record(self, fields: dict[str, Any]) -> dict[str, Any]:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

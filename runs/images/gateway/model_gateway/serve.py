@@ -17,10 +17,12 @@ from typing import Any
 from .config import MAX_CONFIG_BYTES, Config, ConfigError, parse_config
 from .ledger import Ledger
 from .server import Server
+from .transcript import Transcript
 from .upstream import Upstream, resolve, verifying_context
 
 STDIN_SECONDS = 30.0
 _SHUT_SECONDS = 0.3
+_HAND_OVER_SECONDS = 1.0
 
 
 class StartFailed(Exception):
@@ -75,8 +77,10 @@ async def _serve(config: Config) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, stop.set)
     ledger = Ledger(_write_line)
-    server = Server(config, await _upstream(config), ledger)
+    transcript = Transcript()
+    server = Server(config, await _upstream(config), ledger, transcript)
     try:
+        await transcript.listen()
         listener = await asyncio.start_server(
             server.connected, config.listen_host, config.listen_port, limit=64 * 1024, backlog=128, start_serving=False
         )
@@ -90,6 +94,7 @@ async def _serve(config: Config) -> None:
     listener.close()
     await server.shut(_SHUT_SECONDS)
     ledger.close()
+    await transcript.finish(_HAND_OVER_SECONDS)
 
 
 async def _upstream(config: Config) -> Upstream:

@@ -19,6 +19,7 @@ from .ledger import Entry, Ledger
 from .policy import Declared, Refused
 from .said import Said
 from .tokens import TokenBook
+from .transcript import Transcript
 from .upstream import Answer, Upstream, UpstreamFailed
 
 MAX_CONNECTIONS = 64
@@ -56,6 +57,8 @@ class Request:
     def __init__(self) -> None:
         self.entry = Entry()
         self.reached_endpoint = False
+        self.sent = b""
+        self.answered: bytes | None = None
         self._started = time.monotonic()
 
     def duration_ms(self) -> int:
@@ -63,9 +66,9 @@ class Request:
 
 
 class Server:
-    """Answers connections until `shut`; holds no request's content longer than the request lasts."""
+    """Answers connections until `shut`; what was said goes to the transcript, and stays nowhere else."""
 
-    def __init__(self, config: Config, upstream: Upstream, ledger: Ledger) -> None:
+    def __init__(self, config: Config, upstream: Upstream, ledger: Ledger, transcript: Transcript) -> None:
         self._endpoint = config.endpoint
         self._declared = Declared(config.endpoint.model, config.limits.max_completion_tokens, config.limits.sampling)
         self._book = TokenBook(config.run_key, config.limits.trials)
@@ -74,6 +77,7 @@ class Server:
         self._credential = config.credential
         self._upstream = upstream
         self._ledger = ledger
+        self._transcript = transcript
         self._open: set[asyncio.Task[None]] = set()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,7 +120,9 @@ class Server:
     def _record(self, request: Request, reply: Reply) -> None:
         request.entry.bytes_out = len(reply.body)
         request.entry.duration_ms = request.duration_ms()
-        self._ledger.record(request.entry, reached_endpoint=request.reached_endpoint)
+        line = self._ledger.record(request.entry, reached_endpoint=request.reached_endpoint)
+        if request.reached_endpoint:
+            self._transcript.keep(line, request.sent, request.answered)
 
     async def _reply(self, incoming: Incoming, request: Request) -> Reply:
         try:
@@ -156,12 +162,13 @@ class Server:
         except (BadRequest, Refused) as refused:
             raise Refusal(policy.own_fault(refused.code, said) or refused.code) from None
         desk.take_step()
-        request.reached_endpoint = True
+        request.reached_endpoint, request.sent = True, outgoing
         request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
         try:
             answer = await _unless_gone(incoming, self._upstream.complete(outgoing))
         except UpstreamFailed as failure:
             return _upstream_failed(request.entry, failure.code)
+        request.answered = answer.body
         return self._pass_on(answer, request.entry, said)
 
     def _pass_on(self, answer: Answer, entry: Entry, said: Said) -> Reply:

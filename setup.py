@@ -1,4 +1,4 @@
-"""Where do the packages lie? Everything else about the distribution stands in pyproject.toml."""
+"""The distribution's packages by their folders. Everything else about it stands in pyproject.toml."""
 
 from setuptools import find_packages, setup
 

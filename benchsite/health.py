@@ -102,7 +102,7 @@ def health() -> tuple[dict[str, object], bool]:
         "database": {"status": FAILING if workers is None else OK},
         "redis": {"status": OK if queue else FAILING},
         "workers": _workers(workers),
-        "disk": {"status": _disk(disk)},
+        "disk": {"status": OK if disk and disk[0] >= settings.DISK_LOW_MIB * _MIB else DEGRADED},
     }
     seen = {check["status"] for check in checks.values()}
     status = FAILING if FAILING in seen else DEGRADED if seen != {OK} else OK
@@ -114,12 +114,6 @@ def _workers(found: Workers | None) -> dict[str, object]:
         return {"status": DEGRADED}
     status = OK if found.alive and not found.stale else DEGRADED
     return {"status": status, "alive": found.alive, "stale": found.stale}
-
-
-def _disk(found: tuple[int, int] | None) -> str:
-    if found is None:
-        return DEGRADED
-    return OK if found[0] >= settings.DISK_LOW_MIB * _MIB else DEGRADED
 
 
 def _answer[T](question: Question[T]) -> T | None:

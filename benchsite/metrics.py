@@ -165,8 +165,9 @@ def _labelled(name: str, what: str, label: str, values: dict[str, int]) -> Metri
 
 
 def _durations(now: datetime) -> dict[str, list[float]]:
-    recent = Run.objects.filter(created_at__gte=now - WINDOW, ended_at__isnull=False, claimed_at__isnull=False)
-    times = {key: (made, claimed) for key, made, claimed in _times(recent)}
+    recent: Any = Run.objects.filter(created_at__gte=now - WINDOW, ended_at__isnull=False, claimed_at__isnull=False)
+    last = recent.order_by("-created_at", "-id")[:WINDOW_RUNS]
+    times = {key: (made, claimed) for key, made, claimed in last.values_list("pk", "created_at", "claimed_at")}
     found: dict[str, list[float]] = defaultdict(list)
     for made, claimed in times.values():
         found[Stage.QUEUED.value].append(max(0.0, (claimed - made).total_seconds()))
@@ -177,10 +178,6 @@ def _durations(now: datetime) -> dict[str, list[float]]:
             found[before[1]].append(max(0.0, (at - before[2]).total_seconds()))
         before = (run, stage, at)
     return found
-
-
-def _times(recent: Any) -> Any:
-    return recent.order_by("-created_at", "-id").values_list("pk", "created_at", "claimed_at")[:WINDOW_RUNS]
 
 
 def _evidence_bytes() -> int:

@@ -9,8 +9,8 @@ PYTHON=$ROOT/.venv/bin/python
 say() { printf '== %s\n' "$*" >&2; }
 fail() { printf 'benchsite: %s\n' "$*" >&2; exit 3; }
 
-# patiently COMMAND...: without its output, which is shown when it fails; every ten seconds a line with its last words.
-patiently() {
+# run_quietly COMMAND...: without its output, which is shown when it fails; every ten seconds a line with its last words.
+run_quietly() {
   local log started=$SECONDS heart code=0
   log=$(mktemp)
   (
@@ -54,7 +54,7 @@ ensure_environment() {
   python=$(find_python)
   say "Installing the locked packages of $lock into .venv with $("$python" --version)"
   [ -x "$PYTHON" ] && "$PYTHON" -m pip --version >/dev/null 2>&1 || { rm -rf .venv; "$python" -m venv .venv; }
-  patiently "$PYTHON" -m pip install --no-color --disable-pip-version-check --require-hashes -r "$lock"
+  run_quietly "$PYTHON" -m pip install --no-color --disable-pip-version-check --require-hashes -r "$lock"
   touch "$stamp"
 }
 
@@ -70,8 +70,8 @@ ensure_packages() {
   [ ${#missing[@]} -eq 0 ] && return
   on_debian_as_root || fail "missing: ${missing[*]}. Install them with your system's package manager, then run this again."
   say "Installing ${missing[*]}"
-  patiently apt-get update
-  patiently env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+  run_quietly apt-get update
+  run_quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 # PostgreSQL's server programs, which Debian keeps out of PATH.

@@ -36,7 +36,10 @@ def text(name: str, default: str | None = None) -> str:
     if value is not None and path is not None:
         raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; keep one of them.")
     if path is not None:
-        value = _file(name, Path(path))
+        try:
+            value = Path(path).read_text(encoding="utf-8").rstrip("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error
     if value is None:
         value = default
     if value is None:
@@ -218,10 +221,3 @@ def _url(name: str, url: str, *, schemes: set[str], like: str) -> SplitResult:
     if not well_formed:
         raise ImproperlyConfigured(f"{name} must look like {like}.")
     return parts
-
-
-def _file(name: str, path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error

@@ -16,6 +16,11 @@ from pathlib import Path
 
 CHUNK = 1024 * 1024
 MAX_DEPTH = 32
+# What stands where a plain file of one name was wanted.
+_TYPES = {
+    stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device",
+    stat.S_IFSOCK: "socket", stat.S_IFREG: "hard link",
+}  # fmt: skip
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -207,7 +212,7 @@ def _entry(directory: int, name: str, path: str) -> Entry | None:
     if stat.S_ISDIR(info.st_mode):
         return None
     if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-        return Entry(path, FileState.UNSAFE_TYPE, 0, _type_word(info))
+        return Entry(path, FileState.UNSAFE_TYPE, 0, _TYPES.get(stat.S_IFMT(info.st_mode), "other"))
     return Entry(path, FileState.OK if info.st_size else FileState.EMPTY, info.st_size)
 
 
@@ -252,9 +257,3 @@ def _state_of(error: OSError) -> FileState:
             return FileState.UNSAFE_TYPE
         case _:
             return FileState.UNREADABLE
-
-
-def _type_word(info: os.stat_result) -> str:
-    kinds = {stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
-    kinds |= {stat.S_IFSOCK: "socket", stat.S_IFREG: "hard link"}
-    return kinds.get(stat.S_IFMT(info.st_mode), "other")

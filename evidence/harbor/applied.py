@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evidence.reading.proofs import sequence
+
 API_KEY = "OPENAI_API_KEY"
 
 # Harbor prints this much of a sensitive value into its own files.
@@ -173,8 +175,8 @@ def _completed(config: object) -> dict[str, Any]:
     job["retry"] = _without_order(_with(_RETRY_DEFAULTS, job["retry"]))
     job["environment"] = _with(_ENVIRONMENT_DEFAULTS, job["environment"])
     job["verifier"] = _with(_VERIFIER_DEFAULTS, job["verifier"])
-    job["agents"] = [_with(_AGENT_DEFAULTS, agent) for agent in _list(job["agents"])]
-    job["tasks"] = [_with(_TASK_DEFAULTS, task) for task in _list(job["tasks"])]
+    job["agents"] = [_with(_AGENT_DEFAULTS, agent) for agent in sequence(job["agents"])]
+    job["tasks"] = [_with(_TASK_DEFAULTS, task) for task in sequence(job["tasks"])]
     return job
 
 
@@ -197,10 +199,6 @@ def _with(defaults: Mapping[str, Any], found: object) -> dict[str, Any]:
 
 def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _differences(document: str, path: str, asked: object, found: object) -> Iterator[ConfigDifference]:

@@ -73,12 +73,20 @@ def identity_checks(
 ) -> list[Proof]:
     """`folder` is the name of the trial's folder; the documents are empty when they cannot be read. `locks` holds
     the trial's lock, and the trials of the job's, by where they stand."""
-    checks = [check for where, found in locks.items() for check in _digest_checks(where, found, task)]
+    checks = []
+    for where, lock in locks.items():
+        # The hash that Harbor itself made of the task's files when it took them.
+        digest, name = at(lock, "task", "digest"), at(lock, "task", "name")
+        checks += [
+            equal(f"{where}.task_digest", "integrity.task_checksum", f"sha256:{task.files_sha256}", digest),
+            equal(f"{where}.task_name", _FOREIGN, task.name, name, "Harbor's lock is of another task"),
+        ]
     for where, document in (("result", result), ("result.config", mapping(result.get("config"))), ("config", config)):
         if document:
             why = "Harbor's files name another trial than their folder"
             checks.append(equal(f"{where}.trial_name", _IDENTITY, folder, document.get("trial_name"), why))
-    ids = {str(value) for value in _job_ids(result, config, job)}
+    places = ((result, ("config", "job_id")), (config, ("job_id",)), (job, ("id",)))
+    ids = {str(at(document, *place)) for document, place in places if document}
     checks.append(Proof("job.one_id", _IDENTITY, len(ids) <= 1, f"Harbor's files name {len(ids)} jobs"))
     return checks + (_job_checks(job, folder) if job else [])
 
@@ -88,19 +96,6 @@ def locked_trials(trial_lock: dict[str, Any], job_lock: dict[str, Any]) -> dict[
     trials = sequence(job_lock.get("trials"))
     places = {"lock": trial_lock, "job_lock.trials[0]": mapping(trials[0]) if len(trials) == 1 else {}}
     return {where: lock for where, lock in places.items() if lock}
-
-
-def _digest_checks(where: str, lock: dict[str, Any], task: SpecTask) -> Iterator[Proof]:
-    """The hash that Harbor itself made of the task's files when it took them."""
-    digest = f"sha256:{task.files_sha256}"
-    yield equal(f"{where}.task_digest", "integrity.task_checksum", digest, at(lock, "task", "digest"))
-    yield equal(f"{where}.task_name", _FOREIGN, task.name, at(lock, "task", "name"), "Harbor's lock is of another task")
-
-
-def _job_ids(result: dict[str, Any], config: dict[str, Any], job: dict[str, Any]) -> Iterator[object]:
-    for document, place in ((result, ("config", "job_id")), (config, ("job_id",)), (job, ("id",))):
-        if document:
-            yield at(document, *place)
 
 
 def _job_checks(job: dict[str, Any], folder: str | None) -> list[Proof]:

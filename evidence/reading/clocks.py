@@ -1,8 +1,10 @@
 """Recorded times and intervals; a duration only between times of the same clock."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 # The one form in which our own side writes a time. Nothing of ours was written before or after these years.
 _RECORDED = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
@@ -18,6 +20,12 @@ class Interval:
 
     started_at: str | None = None
     ended_at: str | None = None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Interval":
+        """The times of a record of ours, `started_at` and `ended_at`; what is no text counts as not recorded."""
+        start, end = record.get("started_at"), record.get("ended_at")
+        return cls(start if isinstance(start, str) else None, end if isinstance(end, str) else None)
 
     @property
     def _ends(self) -> tuple[datetime, datetime] | None:

@@ -78,7 +78,11 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
         root = Path(folder)
         _lay_out(readable, root)
         if not any(artifact.path == MANIFEST_PATH for artifact in artifacts):
-            _lay_out_manifest(run, root)
+            # Of a run from before the manifest was kept with it: the row's, which is believed by the same hash.
+            try:
+                (root / MANIFEST_PATH).write_text(run.bundle.manifest)
+            except OSError as error:
+                raise NoRoom(str(error)) from error
         # The suite result; a run whose host was lost never had one.
         read = Folder(root).read(SUITE_PATH, limit=_MAX_SUITE_BYTES)
         suite = _loaded(read.data) if read.state is FileState.OK else None
@@ -88,12 +92,9 @@ def audit(run: Run, *, scratch: Path | None = None, replay: Replayer | None = No
             differences += _result_differences(run, root, published=suite is not None)
             differences += _stated_differences(root)
         differences += replay(run, root) if replay is not None else ()
-    unavailable = tuple(artifact.path for artifact in artifacts if _is_lost(artifact))
+    lost = (ArtifactState.QUARANTINED, ArtifactState.REMOVED, ArtifactState.TRUNCATED_SOURCE)
+    unavailable = tuple(artifact.path for artifact in artifacts if artifact.state in lost)
     return AuditReport(len(readable), run.trials.count(), tuple(differences), unavailable, expired)
-
-
-def _is_lost(artifact: Artifact) -> bool:
-    return artifact.state in (ArtifactState.QUARANTINED, ArtifactState.REMOVED, ArtifactState.TRUNCATED_SOURCE)
 
 
 def _file_difference(artifact: Artifact) -> AuditDifference | None:
@@ -152,14 +153,6 @@ def _lay_out(artifacts: list[Artifact], root: Path) -> None:
             if disk_trouble(error) is not None:
                 raise NoRoom(str(error)) from error
             continue  # a missing file is a difference of its own
-
-
-def _lay_out_manifest(run: Run, root: Path) -> None:
-    """Of a run from before the manifest was kept with it: the row's, which is believed by the same hash."""
-    try:
-        (root / MANIFEST_PATH).write_text(run.bundle.manifest)
-    except OSError as error:
-        raise NoRoom(str(error)) from error
 
 
 def _result_differences(run: Run, root: Path, *, published: bool) -> Iterator[AuditDifference]:

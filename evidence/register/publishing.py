@@ -31,7 +31,13 @@ def publish(run: Run, facts: RunFacts, judgement: RunJudgement, *, secrets: Iter
             trial,
             result,
             tuple(
-                _reference(artifact)
+                {
+                    "path": artifact.path,
+                    "kind": artifact.kind,
+                    "state": artifact.state,
+                    "size": artifact.size,
+                    "sha256": artifact.sha256 or None,
+                }
                 for artifact in Artifact.objects.filter(run=run, trial=trial.trial).order_by("path")
             ),
         )
@@ -62,13 +68,3 @@ def publish(run: Run, facts: RunFacts, judgement: RunJudgement, *, secrets: Iter
 def quarantined(run: Run) -> bool:
     """Whether a known secret was still found in the run's evidence: such a run is shown as quarantined."""
     return Artifact.objects.filter(run=run, state="quarantined").exists()
-
-
-def _reference(artifact: Artifact) -> dict[str, Any]:
-    return {
-        "path": artifact.path,
-        "kind": artifact.kind,
-        "state": artifact.state,
-        "size": artifact.size,
-        "sha256": artifact.sha256 or None,
-    }

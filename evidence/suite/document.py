@@ -39,9 +39,7 @@ def suite_document(
             "id": _or_unavailable(run.run_id),
             "suite": run.spec.suite if run.spec else UNAVAILABLE,
             "spec_sha256": _or_unavailable(run.spec_sha256),
-            "timing": timing_document(
-                Interval(_text(run.document.get("started_at")), _text(run.document.get("ended_at")))
-            ),
+            "timing": timing_document(Interval.of(run.document)),
             "evidence_root": evidence_root or UNAVAILABLE,
         },
         "identities": identities(run, observed or {}),
@@ -116,7 +114,3 @@ def without_null(value: Any) -> Any:
 
 def _or_unavailable(value: object) -> str:
     return value if isinstance(value, str) else UNAVAILABLE
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -93,9 +93,7 @@ def provenance_document(run: RunFacts, observed: Mapping[str, Any]) -> dict[str,
             "ledger": ledger_document(run),
             "containers": [_containers(trial) for trial in run.trials],
             "timings": {
-                "run": timing_document(
-                    Interval(_text(run.document.get("started_at")), _text(run.document.get("ended_at")))
-                ),
+                "run": timing_document(Interval.of(run.document)),
                 "trials": {str(trial.trial): timing_document(trial.total) for trial in run.trials},
             },
             "checks": [*_checks(WHOLE_RUN, run.checks), *_checks_of_trials(run)],
@@ -149,7 +147,3 @@ def _endpoint(spec: dict[str, Any]) -> dict[str, Any]:
 def _containers(trial: TrialFacts) -> dict[str, Any]:
     proofs = {proof.name.removeprefix("proof."): proof.ok for proof in trial.proofs}
     return {"trial": trial.trial, "proofs": proofs, "started": trial.started}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

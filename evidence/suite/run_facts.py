@@ -77,7 +77,8 @@ def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFa
     spec, found_sha256, unreadable, invalid = _spec(folder)
     document, run_problem = _document(folder)
     journal, journal_problem = _journal(folder)
-    ledger = _ledger(folder)
+    written = folder.read("ledger.jsonl", limit=ledgers.MAX_BYTES)
+    ledger = read_ledger(written.data if written.state is FileState.OK else None)
     manifest, manifest_check = read_manifest(folder, spec)
     checks = (
         Proof("spec.readable", "integrity.spec_unreadable", not unreadable, unreadable),
@@ -89,7 +90,7 @@ def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFa
         manifest_check,
         *(run_container_checks(document, journal, spec) if spec else []),
         *(_trial_folder_checks(folder, spec) if spec else []),
-        Proof("run.times", "integrity.times_inverted", not _interval(document).inverted),
+        Proof("run.times", "integrity.times_inverted", not Interval.of(document).inverted),
         *(
             run_binding_checks(Path(os.path.realpath(folder.root)).name, document, journal, spec, found_sha256, ledger)
             if spec
@@ -98,7 +99,9 @@ def read_run(directory: Path | Folder, expected: Expected = Expected()) -> RunFa
         *(journal_checks(document, journal, spec) if spec else []),
     )
     if spec is None:
-        trials = [TrialFacts(trial=number, task="unknown", checks=checks) for number in _trial_folders(folder)]
+        # The folders are all that says which trials there were.
+        names = [name for name in folder.names("trials") if name.isascii() and name.isdecimal() and len(name) < 5]
+        trials = [TrialFacts(trial=number, task="unknown", checks=checks) for number in sorted(map(int, names))]
     else:
         whole = _ledger_check(ledger, document)
         context = RunContext(folder, spec, document, manifest, journal, ledger, checks, whole)
@@ -167,11 +170,6 @@ def _journal(folder: Folder) -> tuple[JournalDocument | None, str]:
         return None, error.code
 
 
-def _ledger(folder: Folder) -> LedgerReport:
-    read = folder.read("ledger.jsonl", limit=ledgers.MAX_BYTES)
-    return read_ledger(read.data if read.state is FileState.OK else None)
-
-
 def _ledger_check(ledger: LedgerReport, document: dict[str, Any]) -> Proof:
     """The ledger of an interrupted run may lack its end, and so may that of a run whose engine did not answer at the
     end, or whose gateway had died; what is there must still hold. The trials of a dead gateway are judged by its
@@ -223,12 +221,3 @@ def _trial_folder_checks(folder: Folder, spec: RunSpec) -> list[Proof]:
     expected = {str(task.ordinal) for task in spec.tasks}
     foreign = [name for name in folder.names("trials") if name not in expected and not is_foreign(name)]
     return [Proof("trials.expected", "integrity.foreign_trial", not foreign, f"other names in trials/: {len(foreign)}")]
-
-
-def _trial_folders(folder: Folder) -> list[int]:
-    """Without a spec the folders are all that says which trials there were."""
-    return sorted(int(name) for name in folder.names("trials") if name.isascii() and name.isdecimal() and len(name) < 5)
-
-
-def _interval(document: dict[str, Any]) -> Interval:
-    return Interval(text(document.get("started_at")), text(document.get("ended_at")))

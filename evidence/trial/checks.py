@@ -35,14 +35,11 @@ def own_checks(context: RunContext, files: TrialFiles, trial: int) -> list[Proof
     is believed, so that the files that it names, as often as it likes, are not even read."""
     course = _course_check(files, course_of(context.manifest, files.task))
     believed = course.ok and not files.observed.problems
+    folders = files.harbor.folders
+    only = folders[0] if len(folders) == 1 else None
     return [
-        Proof(
-            "job.one_trial",
-            "integrity.duplicate_trial",
-            len(files.harbor.folders) <= 1,
-            f"{len(files.harbor.folders)} folders",
-        ),
-        *container_checks(files.observed, context.journal, context.spec, trial, _only(files.harbor.folders)),
+        Proof("job.one_trial", "integrity.duplicate_trial", len(folders) <= 1, f"{len(folders)} folders"),
+        *container_checks(files.observed, context.journal, context.spec, trial, only),
         *_uuid_checks(files.observed, files.harbor, context.journal, trial),
         *reviewed_checks(context.manifest, files.task, files.observed),
         *_configuration_checks(context, files),
@@ -68,18 +65,16 @@ def proof_checks(context: RunContext, files: TrialFiles, trial: int) -> tuple[Pr
         Proof("proof.agent_image", missing, AGENT in opened, "no agent container seen"),
         _version_check(observed, context.spec.harness.agent_version),
         Proof("proof.verifier_container", "invalid_evaluation.not_verified_separately", VERIFIER in opened),
-        Proof("proof.verifier_tests", missing, _tests_were_sent(observed), "no grading program was sent"),
-        _order_proof(observed),
+        Proof("proof.verifier_tests", missing, bool(sent(observed, VERIFIER, "tests")), "no grading program was sent"),
+        Proof(
+            "observed.order", "integrity.times_inverted", not observed.clock_went_back, "the record's clock goes back"
+        ),
         Proof("proof.outputs", missing, bool(outputs(observed)), "no output was copied out of the agent's container"),
         whole_input_proof(observed),
         sent_proof(context.manifest, files.task, observed),
         recorded_proof(context.folder, files.base, observed),
         _complete_proof(files, course_of(context.manifest, files.task)),
     )
-
-
-def _only(names: tuple[str, ...]) -> str | None:
-    return names[0] if len(names) == 1 else None
 
 
 def _configuration_checks(context: RunContext, files: TrialFiles) -> list[Proof]:
@@ -130,11 +125,6 @@ def _steps_check(context: RunContext, trial: int) -> Proof:
     return Proof("ledger.steps", "invalid_evaluation.other_controls", within, f"{answered} answers of the model")
 
 
-def _tests_were_sent(observed: Observed) -> bool:
-    """The reviewed grading program went into the verifier; Harbor sends it for every separate verifier."""
-    return bool(sent(observed, VERIFIER, "tests"))
-
-
 def _version_check(observed: Observed, expected: str) -> Proof:
     """The version was read before the agent's command began (agent_info only echoes the config)."""
     command = observed.exec_of(AGENT, "agent")
@@ -165,12 +155,6 @@ def _journaled_uuids(journal: JournalDocument | None, trial: int) -> set[str]:
         return set()
     intents = (resource.intent for resource in journal.resources)
     return {intent.trial_uuid for intent in intents if intent.trial == trial and intent.trial_uuid is not None}
-
-
-def _order_proof(observed: Observed) -> Proof:
-    """The record's own clock never goes back."""
-    went_back = observed.clock_went_back
-    return Proof("observed.order", "integrity.times_inverted", not went_back, "the record's clock goes back")
 
 
 def _course_check(files: TrialFiles, course: Course) -> Proof:

@@ -50,11 +50,13 @@ def configuration_checks(
     root = _root(config, run_id, base)
     agent_env = mapping(at(config, "agents", 0, "env"))
     placeholder, url = agent_env.get(API_KEY), agent_env.get("OPENAI_BASE_URL")
+    differences = given_differences(_config(spec, root or "", base, task, agent_env), config)
+    differing = ", ".join(found.path for found in differences)
     return [
         Proof("config.place", _CODE, root is not None, "another folder than the run's"),
         Proof("config.placeholder", _CODE, _matches(PLACEHOLDER, placeholder), "no placeholder"),
         Proof("config.gateway", _CODE, _matches(GATEWAY_URL, url), "another address than the gateway's"),
-        _config_check(config, spec, root or "", base, task, agent_env),
+        Proof("config.content", _CODE, not differing, short(differing, 200)),
         *_plan_checks(plan, spec, journal, {"run_id": run_id, "journal_directory": root, "task": task}, base),
         equal("plan.placeholder", _CODE, placeholder, plan.get("placeholder")),
     ]
@@ -78,14 +80,6 @@ def _root(config: dict[str, Any], run_id: str | None, base: str) -> str | None:
 
 def _matches(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
-
-
-def _config_check(
-    config: dict[str, Any], spec: RunSpec, root: str, base: str, task: str, agent_env: dict[str, Any]
-) -> Proof:
-    expected = _config(spec, root, base, task, agent_env)
-    differing = [found.path for found in given_differences(expected, config)]
-    return Proof("config.content", _CODE, not differing, short(", ".join(differing), 200))
 
 
 def _config(spec: RunSpec, root: str, base: str, task: str, agent_env: dict[str, Any]) -> dict[str, Any]:

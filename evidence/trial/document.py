@@ -39,7 +39,8 @@ def trial_document(
         "title": result.title,
         "sentence": result.sentence,
         "badges": list(result.badges),
-        "timings": {name: timing_document(interval) for name, interval in _intervals(facts).items()},
+        "timings": {"trial": timing_document(facts.total)}
+        | {name: timing_document(interval) for name, interval in facts.phases.items()},
         "usage": usage_document(facts),
         "counters": {
             "available": facts.resources.available,
@@ -101,7 +102,3 @@ def timing_document(interval: Interval) -> dict[str, Any]:
         "seconds": interval.seconds,
         "clock": interval.clock,
     }
-
-
-def _intervals(facts: TrialFacts) -> dict[str, Interval]:
-    return {"trial": facts.total, **facts.phases}

@@ -60,7 +60,7 @@ class TrialFiles:
 
     @property
     def supervised(self) -> Interval:
-        return Interval(text(self.supervision.get("started_at")), text(self.supervision.get("ended_at")))
+        return Interval.of(self.supervision)
 
     @property
     def complete(self) -> bool:

@@ -49,7 +49,9 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     found = compare(_attempts(baseline), _attempts(candidate))
     show = request.GET.get("show", "changed")
     chosen = found.chosen(show)
-    differences, fields = _spec_differences(baseline, candidate)
+    old, new = stored_object(baseline.spec), stored_object(candidate.spec)
+    differences, everything = spec_difference(old, new), spec_difference({}, {**old, **new})
+    fields = max(len(everything), len(differences))  # in either of them
     first = first_of_window(request.GET.get("from", ""), size=_ROWS, rows=len(chosen))
     last = first + _ROWS - 1
     counts = found.counts
@@ -177,11 +179,3 @@ def _both(found: Comparison) -> str:
         return ""
     noun = words.counted(compared, "task")
     return f"Of {noun} graded in both, {before} passed in the baseline and {after} in the candidate."
-
-
-def _spec_differences(baseline: Run, candidate: Run) -> tuple[list[Any], int]:
-    """What differs in the two specs, and how many fields there are in either."""
-    old, new = stored_object(baseline.spec), stored_object(candidate.spec)
-    differences = spec_difference(old, new)
-    everything = spec_difference({}, {**old, **new})
-    return differences, max(len(everything), len(differences))

@@ -108,7 +108,9 @@ class Attachment:
 
     def _send(self, data: bytes) -> bytes:
         if not data:
-            self._close_stdin()
+            self._stdin_open = False
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
             return b""
         try:
             return data[self._connection.send(data) :]
@@ -117,11 +119,6 @@ class Attachment:
         except (BrokenPipeError, ConnectionResetError):
             self._stdin_open = False
             return b""
-
-    def _close_stdin(self) -> None:
-        self._stdin_open = False
-        with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
 
     def _receive(self) -> bool:
         try:

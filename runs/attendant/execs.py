@@ -124,7 +124,8 @@ class Running:
         with engine_call("read exec"):
             for frame in self._attachment.frames(self._stdin, self._deadline, TICK_S):
                 if frame is None:
-                    silent = silent + 1 if self._has_exited() else 0
+                    running = self._api.exec_inspect(self._exec_id).get("Running")
+                    silent = 0 if running else silent + 1
                     if silent >= ORPHAN_TICKS:
                         self._orphaned = True
                         return
@@ -152,9 +153,6 @@ class Running:
             aborted=aborted,
             orphaned=self._orphaned,
         )
-
-    def _has_exited(self) -> bool:
-        return not self._api.exec_inspect(self._exec_id).get("Running")
 
     def _exit_code(self, *, wait: bool) -> int | None:
         end = time.monotonic() + (EXIT_CODE_WAIT_S if wait else 0.0)

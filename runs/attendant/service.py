@@ -416,7 +416,7 @@ class Service:
                 own = place = place.rename(self.trial.work / f"agent-logs-{uuid4().hex}")
         with translated("upload"):
             upload = await in_thread(lambda: _packed(request, own, self.trial.limits))
-        if said != _listed(upload):
+        if said != {source.path: tar_writer.sha256_of(source.host) for source in upload.files}:
             raise Violation("content", f"other files than the reviewed {request.purpose}")
         session.queue(upload)
 
@@ -543,10 +543,6 @@ def _unpacked(content: IO[bytes], place: Path, limits: Limits) -> dict[str, str]
 def _packed(request: requests.Upload, own: Path, limits: Limits) -> tar_writer.Upload:
     pack: Callable[..., tar_writer.Upload] = tar_writer.of_directory if own.is_dir() else tar_writer.of_file
     return pack(request.purpose, own, request.target, limits)
-
-
-def _listed(upload: tar_writer.Upload) -> dict[str, str]:
-    return {source.path: tar_writer.sha256_of(source.host) for source in upload.files}
 
 
 def _archive(root: Path, limits: Limits) -> Iterator[bytes]:

@@ -181,7 +181,9 @@ class Session:
                     ),
                     on_cancel=interrupt,
                 )  # fmt: skip
-            _require_unpacked(ended, said)
+            if ended.exit_code != 0:
+                broken = "transfer.timeout" if ended.timed_out else "transfer.untar"
+                raise TransferFailed(broken, "Files could not be placed in the container.", said.text())
         except AttendantError as error:
             code = error.code
             self._failed("transfer", error)
@@ -308,9 +310,3 @@ def _rooms(tmpfs: dict[str, int]) -> dict[str, Room]:
 def _cut_short(started: float) -> Ended:
     """The end of a command that ended otherwise than by itself."""
     return Ended(exit_code=None, duration_s=round(time.monotonic() - started, 6), started_mono=started)
-
-
-def _require_unpacked(ended: Ended, said: Tail) -> None:
-    if ended.exit_code != 0:
-        code = "transfer.timeout" if ended.timed_out else "transfer.untar"
-        raise TransferFailed(code, "Files could not be placed in the container.", said.text())

@@ -132,7 +132,9 @@ class _Pass:
     def run(self) -> CleanupReport:
         pause = POLL_S
         while open_ones := [p for p in self.pending if p.outcome is None]:
-            for one in self._ready(open_ones):
+            # Containers first; a network is tried only when none of the containers is still open.
+            containers = [one for one in open_ones if one.intent.kind == "container"]
+            for one in containers or open_ones:
                 if not self.deadline.left:
                     break
                 self._step(one)
@@ -145,11 +147,6 @@ class _Pass:
             if one.outcome is None:
                 self._resolve(one, Outcome.UNKNOWN, one.detail or "not settled within the bound")
         return CleanupReport(tuple(_reported(one) for one in self.pending), tuple(self.problems))
-
-    def _ready(self, open_ones: list[_Pending]) -> list[_Pending]:
-        """Containers first; a network is tried only when none of the containers is still open."""
-        containers = [one for one in open_ones if one.intent.kind == "container"]
-        return containers or open_ones
 
     def _step(self, one: _Pending) -> None:
         one.since = self.deadline.now() if one.since is None else one.since

@@ -1,4 +1,4 @@
-"""Which credentials a run's evidence can be searched for: those that can be told from the run's own words."""
+"""The credentials that a run's evidence can be searched for: those that can be told from the run's own words."""
 
 from runs.checks.check import Check
 

@@ -1,4 +1,4 @@
-"""How a model samples its answers: each control is fixed to a value, or left to the agent."""
+"""The controls of how a model samples its answers: each is fixed to a value, or left to the agent."""
 
 from typing import Annotated, Any, Literal
 

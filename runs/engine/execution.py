@@ -23,7 +23,7 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.redaction import Scrubber
 from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
-from runs.engine.assets import AssetError, Assets, load_assets
+from runs.engine.assets import AssetError, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_document
@@ -111,7 +111,11 @@ class Execution:
         try:
             self._stages()
         except RunStopped as stopped:
-            self._note_stop(stopped.reason)
+            if stopped.reason.deadline == "run":
+                self.run_log.say("The run's limit is reached; nothing further starts")
+                self.folder.update_facts(deadline="run")
+            else:
+                self.run_log.say("A cancellation was asked for; nothing further starts")
         except StageFailed as failure:
             self._note_failure(failure)
         except RunTaken:
@@ -132,7 +136,9 @@ class Execution:
             api = connect(settings.DOCKER_TIMEOUT_S)
             remember_engine(self.folder.path, api)
             assets = load_assets(settings.ASSETS)
-            self._prepare_trials(assets)
+            self.run_log.say("Copying the reviewed tasks and checking every byte")
+            copy_tasks(self.run.bundle, self.spec, self.folder)
+            self._assets = assets
             checks = preflight(self.spec, assets, api, self.journal, self.folder, settings.WORKER_NAME)
             self.folder.update_facts(preflight=[check.as_json() for check in checks])
             self._start_early(1)  # not before the environment that it runs was verified
@@ -187,11 +193,6 @@ class Execution:
         except DocumentError as error:
             sentence = "The stored spec is not the one that was confirmed, so nothing was started. Preview again."
             raise StageFailed(Stage.PREFLIGHT, "integrity", "integrity.spec_mismatch", sentence, str(error)) from error
-
-    def _prepare_trials(self, assets: Assets) -> None:
-        self.run_log.say("Copying the reviewed tasks and checking every byte")
-        copy_tasks(self.run.bundle, self.spec, self.folder)
-        self._assets = assets
 
     def _start_early(self, ordinal: int) -> None:
         """Launch a trial's process ahead of its turn; it waits, and owns nothing, until it is told to go."""
@@ -339,13 +340,6 @@ class Execution:
         except OSError as error:
             code, sentence = _disk_words(error)
             raise StageFailed(stage, "worker_runtime", code, sentence, str(error)) from error
-
-    def _note_stop(self, reason: Reason) -> None:
-        if reason.deadline == "run":
-            self.run_log.say("The run's limit is reached; nothing further starts")
-            self.folder.update_facts(deadline="run")
-        else:
-            self.run_log.say("A cancellation was asked for; nothing further starts")
 
     def _note_failure(self, failure: StageFailed) -> None:
         # Its detail may quote what others said; the record that it goes into is never changed afterwards.

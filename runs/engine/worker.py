@@ -86,7 +86,9 @@ class HostWorker(RqWorker):
                 return
             except RedisError:
                 log.warning("Redis cannot be reached; the run goes on", exc_info=True)
-                self._wait_for_redis()
+                with suppress(Exception):  # an embedded server that does not start now may start a second later
+                    embedded_redis.ensure()
+                time.sleep(_REDIS_PAUSE_S)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Carry out one job; a run whose process was lost is concluded before anything else starts."""
@@ -99,11 +101,6 @@ class HostWorker(RqWorker):
                 else:
                     endpoint_testing.close_lost(settings.WORKER_NAME)  # whoever carried the job out has ended
                 connections.close_all()
-
-    def _wait_for_redis(self) -> None:
-        with suppress(Exception):  # an embedded server that does not start now may start a second later
-            embedded_redis.ensure()
-        time.sleep(_REDIS_PAUSE_S)
 
 
 class Timer(threading.Thread):

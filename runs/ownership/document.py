@@ -116,10 +116,6 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _seconds_between(earlier: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
-
-
 def plain(text: str) -> str:
     """`text` as at most MAX_TEXT printable ASCII characters, so that its size in the journal is bounded."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_TEXT])
@@ -222,7 +218,8 @@ class Resource:
         if outcome is Outcome.ABSENT and self.resource_id is None and self.stage is not ResourceStage.FAILED:
             repeated = self.outcome is Outcome.ABSENT
             changed_at = self.changed_at if repeated else now
-            confirmed = repeated and _seconds_between(changed_at, now) >= CONFIRM_AFTER_S
+            since = datetime.fromisoformat(now) - datetime.fromisoformat(changed_at)
+            confirmed = repeated and since.total_seconds() >= CONFIRM_AFTER_S
             stage = ResourceStage.ABSENT if confirmed else ResourceStage.UNKNOWN
         return replace(
             self,

@@ -274,7 +274,7 @@ class Journal:
         resource = document.resource(nonce)
         if resource.settled:
             return
-        changed = replace(resource, stage=stage, changed_at=self._now(), detail=_plain(detail))
+        changed = replace(resource, stage=stage, changed_at=self._now(), detail=detail and plain(detail))
         self._store(document.with_resource(changed))
 
     @contextmanager
@@ -293,10 +293,6 @@ class Journal:
         data = dump(document)
         load(data)
         replace_whole(self.path, data)
-
-
-def _plain(detail: str | None) -> str | None:
-    return None if detail is None else plain(detail)
 
 
 def _require_room(document: JournalDocument) -> None:

@@ -88,12 +88,8 @@ def set_up_roles(*, using: str = "default", **_: Any) -> None:
         others = group.permissions.exclude(content_type__app_label="runs")
         group.permissions.set([*others, *(by_name[name] for name in names)])
         if role is Role.ADMIN:
-            group.permissions.add(*_people(using))
-
-
-def _people(using: str) -> list[Permission]:
-    found = Permission.objects.using(using).filter(content_type__app_label="auth", codename__in=_PEOPLE)
-    return list(found)
+            permissions = Permission.objects.using(using)
+            group.permissions.add(*permissions.filter(content_type__app_label="auth", codename__in=_PEOPLE))
 
 
 def within_roles(user: User) -> bool:

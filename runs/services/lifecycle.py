@@ -140,7 +140,10 @@ def request_cancel(run_id: RunId, *, user: AnyUser | None) -> CancelOutcome:
         elif _active(run_id).filter(cancel_requested_at__isnull=True).update(updated_at=timezone.now(), **asked):
             outcome = CancelOutcome.REQUESTED
         else:
-            return _why_not_cancelled(run_id)
+            state = Run.objects.filter(pk=_pk(run_id)).values_list("state", flat=True).first()
+            if state is None:
+                raise NoSuchRun(str(run_id))
+            return CancelOutcome.ENDED if state in TERMINAL_STATES else CancelOutcome.ALREADY_REQUESTED
         audit.record(AuditKind.CANCEL, user=user, run_id=_pk(run_id), detail={"outcome": outcome.value})
     return outcome
 
@@ -323,13 +326,6 @@ def _cancel_queued(run_id: RunId, asked: dict[str, Any]) -> bool:
         Trial.objects.filter(run_id=_pk(run_id), bucket__isnull=True).update(bucket=Bucket.CANCELLED)
         StageMark.objects.create(run_id=_pk(run_id), stage=Stage.ENDED, at=now)
     return bool(hit)
-
-
-def _why_not_cancelled(run_id: RunId) -> CancelOutcome:
-    state = Run.objects.filter(pk=_pk(run_id)).values_list("state", flat=True).first()
-    if state is None:
-        raise NoSuchRun(str(run_id))
-    return CancelOutcome.ENDED if state in TERMINAL_STATES else CancelOutcome.ALREADY_REQUESTED
 
 
 def _increment(bucket: Bucket, by: int = 1) -> dict[str, Any]:

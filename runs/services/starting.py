@@ -15,7 +15,6 @@ from runs.documents.specs import spec_difference
 from runs.models import AuditKind, Endpoint, HarnessLock, Preview, Run, TaskBundle, Trial, Worker
 from runs.services import access, audit, queue
 from runs.services.access import AnyUser
-from runs.services.preview_checks import Check
 from runs.services.previewing import Choice, resolve
 from runs.services.refusals import BadToken, Blocked, Changed, NoSuchPreview, NotAccepted, PreviewExpired, quoted
 
@@ -106,15 +105,11 @@ def _still_holds(preview: Preview, accepted: Collection[str]) -> Spec:
     blocking = [check for check in checks if not check["passed"] and check["level"] == "block"]
     if blocking or spec is None:
         raise Blocked(blocking)
-    _refuse_unaccepted([*preview.checks, *checks], accepted)
-    return spec
-
-
-def _refuse_unaccepted(checks: list[Check], accepted: Collection[str]) -> None:
-    wanted = {check["name"] for check in checks if not check["passed"] and check["level"] == "accept"}
-    missing = sorted(wanted - set(accepted))
-    if missing:
+    every = [*preview.checks, *checks]
+    wanted = {check["name"] for check in every if not check["passed"] and check["level"] == "accept"}
+    if missing := sorted(wanted - set(accepted)):
         raise NotAccepted(missing)
+    return spec
 
 
 def _start(preview: Preview, spec: Spec, user: User, accepted: list[str]) -> Run:

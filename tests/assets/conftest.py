@@ -9,8 +9,8 @@ from runs.engine.assets.adapter import adapter_hashes, adapter_sha256, install_a
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.harness import HarnessEnvironment, load_harness, manifest_path, requirements_sha256
 from runs.engine.assets.harness_lock import make_lock, write_lock
-from runs.engine.assets.interpreters import Interpreter, executable_sha256
-from runs.engine.assets.tree import tree_manifest, tree_sha256
+from runs.engine.assets.interpreters import Interpreter
+from runs.engine.assets.tree import file_sha256, tree_manifest, tree_sha256
 from runs.engine.assets.wheels import Wheel
 
 KEY = "0123456789abcdef"
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> AssetFolder:
 @pytest.fixture
 def interpreter() -> Interpreter:
     executable = Path(sys.executable).resolve()
-    return Interpreter("3.12.1", "cpython", "linux-x86_64", str(executable), executable_sha256(executable))
+    return Interpreter("3.12.1", "cpython", "linux-x86_64", str(executable), file_sha256(executable))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What does preparing images remove? Those that no lock names any more, and nobody else's (OW27)."""
+"""Preparing images removes those that no lock names any more, and nobody else's (OW27)."""
 
 import io
 import json

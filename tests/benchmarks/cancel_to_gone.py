@@ -1,4 +1,4 @@
-"""How long from a cancellation to every owned container gone, while the agent sleeps? (design 8)
+"""The time from a cancellation to every owned container gone, while the agent sleeps (design 8).
 
 Real runs on a site of its own, cancelled while the agent waits for its model; the whole way: the flag in the database,
 the harness that saves its logs, the removal, and the engine asked whether anything is left.

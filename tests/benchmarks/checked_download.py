@@ -1,4 +1,4 @@
-"""How long does a download of 64 MiB with its hash checked take against a plain copy of the file? (design 8)"""
+"""The time of a download of 64 MiB with its hash checked, against a plain copy of the file (design 8)."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""How long does it take to ingest a folder of 1,000 trials, against reading, hashing and writing its files plainly?
+"""The time to ingest a folder of 1,000 trials, against reading, hashing and writing its files plainly.
 
 Such a folder has more files than a run's evidence may have (2,048, design 7), so the bound is lifted here: what is
 measured is the work for each file, which is scrubbed, stored, hashed, looked through again and given its row.

@@ -1,4 +1,4 @@
-"""How many writes a second does an ownership journal take? Each is read, locked, checked, synced and renamed.
+"""The writes a second that an ownership journal takes; each is read, locked, checked, synced and renamed.
 
 A trial makes about a dozen of them, so a write may take some milliseconds; what it must not do is wait for anything
 but the disk. Beside it stands the same amount of bytes written and synced plainly.

@@ -1,4 +1,4 @@
-"""How long does a managed run take against plain Harbor? The three-task bundle, everything included (design 8)."""
+"""The time of a managed run against plain Harbor: the three-task bundle, everything included (design 8)."""
 
 import statistics
 import sys

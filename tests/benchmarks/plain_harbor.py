@@ -1,4 +1,4 @@
-"""How is the same work done by plain Harbor? `harbor run` with Harbor's own Docker backend, on the same parts.
+"""The same work done by plain Harbor: `harbor run` with Harbor's own Docker backend, on the same parts.
 
 Same Harbor, tasks, images, agent and endpoint. Needs the Compose plugin: the user's own, or the one of Debian's
 newer suite, unpacked into the assets' cache.

@@ -1,4 +1,4 @@
-"""How much of the machine's processors does a program take, and how much did others want before?"""
+"""The share of the machine's processors that a program takes, and how much others wanted before."""
 
 import os
 from contextlib import suppress

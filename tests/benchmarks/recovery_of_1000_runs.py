@@ -1,4 +1,4 @@
-"""How long does one recovery pass take over 1,000 finished runs with intact journals, none of which needs an engine?
+"""The time of one recovery pass over 1,000 finished runs with intact journals, none of which needs an engine.
 
 The pass is that of a worker's start: rows that ended lately, every run's folder, the queue. On a site of its own.
 """

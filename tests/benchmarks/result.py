@@ -1,4 +1,4 @@
-"""What does every benchmark end with? One JSON line: name, value, unit, target, holds."""
+"""The one JSON line that every benchmark ends with: name, value, unit, target, holds."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""How long until the first window of a trajectory of 100,000 steps and 200 MB is there? (design 8)"""
+"""The time until the first window of a trajectory of 100,000 steps and 200 MB is there (design 8)."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""How much memory do an index and windows of a trajectory of 200 MB take? (design 8: memory flat)"""
+"""The memory that an index and windows of a trajectory of 200 MB take (design 8: memory flat)."""
 
 import resource
 import tempfile

@@ -1,4 +1,4 @@
-"""How do these tests call a command in their own process? As `call_command` does, with what it printed and its code."""
+"""Commands called in the tests' own process, as `call_command` does, with what they printed and their code."""
 
 import io
 import json

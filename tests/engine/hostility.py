@@ -1,4 +1,4 @@
-"""What does the gate's hostile agent do? Commands of one step each, within the agent's 30 seconds."""
+"""The acts of the gate's hostile agent: commands of one step each, within the agent's 30 seconds."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What does the endpoint say in the gate's own runs? For each alias a play, for each task a part of it."""
+"""The endpoint's answers in the gate's own runs: for each alias a play, for each task a part of it."""
 
 import json
 import threading

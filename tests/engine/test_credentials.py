@@ -1,4 +1,4 @@
-"""Which files and variables are an endpoint's credential? Never those that hold the site's own secrets."""
+"""Files and variables that are an endpoint's credential: never those that hold the site's own secrets."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many networks can an engine still make? The default pools hold 31, and every network takes one."""
+"""The networks that an engine can still make: the default pools hold 31, and every network takes one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Does a test fail for every change of the classifier? Run on demand: python -m tests.evidence.mutation [module].
+"""For every change of the classifier a test fails. Run on demand: python -m tests.evidence.mutation [module].
 
 Each mutant is one changed operator, constant, or row of the table. A mutant that no test notices is printed and
 makes the exit code 1. Every mutant runs in a forked child, so that nothing is imported twice.

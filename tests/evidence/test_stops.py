@@ -1,4 +1,4 @@
-"""Which limit stopped a trial, and was it graded before? The rules of the limits by themselves."""
+"""The limit that stopped a trial, and whether it was graded before: the rules of the limits by themselves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who gets which page? Every address, for every kind of person."""
+"""Every address, for every kind of person: who gets which page."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""Every evidence address, for every kind of person, asked in every way: who gets what?"""
+"""Every evidence address, for every kind of person, asked in every way: who gets what."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Which rows does ``?from=`` show?"""
+"""The rows that ``?from=`` shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does Ctrl-C end everything that `script/demo` started? Its processes have to get the signals themselves."""
+"""Ctrl-C ends everything that `script/demo` started: its processes have to get the signals themselves."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does one answer prove of an endpoint? Each way in which it is not ready has its own code and remedy."""
+"""What one answer proves of an endpoint: each way in which it is not ready has its own code and remedy."""
 
 import pytest
 

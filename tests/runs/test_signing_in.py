@@ -1,4 +1,4 @@
-"""Does the site's own look-up of permissions say exactly what Django's would?"""
+"""The site's own look-up of permissions says exactly what Django's would."""
 
 import pytest
 from django.contrib.auth.backends import ModelBackend

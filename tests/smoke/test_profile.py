@@ -1,4 +1,4 @@
-"""Which profile does the smoke run, where others of the same name were imported?"""
+"""The profile that the smoke runs, where others of the same name were imported."""
 
 import pytest
 

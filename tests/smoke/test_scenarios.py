@@ -1,4 +1,4 @@
-"""Does the smoke notice when a run came out otherwise than it must? Pure."""
+"""The smoke notices when a run came out otherwise than it must. Pure."""
 
 from dataclasses import replace
 

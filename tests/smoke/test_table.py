@@ -1,4 +1,4 @@
-"""Is the smoke's table read at once in a terminal of 80 columns? Pure."""
+"""The smoke's table is read at once in a terminal of 80 columns. Pure."""
 
 import io
 from types import SimpleNamespace

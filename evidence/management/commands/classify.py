@@ -47,7 +47,9 @@ class Command(SiteCommand):
                 sentence = f"{_flag(name)}: write all {digits} digits, each one of 0 to 9 and a to f in lower case."
                 raise BadInput(sentence, code="input.no_run_id" if digits == 32 else "input.no_sha256")
         facts = read_run(directory, Expected(**{name: options[name] for name in _EXPECTED}))
-        judgement = judge(facts, cleanup_clean=_is_clean(facts))
+        # By the copied journal, which may be older than the run's last cleanup.
+        clean = facts.journal is not None and all(resource.settled for resource in facts.journal.resources)
+        judgement = judge(facts, cleanup_clean=clean)
         self._print(facts, judgement, ignored_files(directory, facts))
         return exit_of_verdict(judgement.suite.verdict)
 
@@ -69,8 +71,3 @@ class Command(SiteCommand):
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _is_clean(facts: RunFacts) -> bool:
-    """By the copied journal, which may be older than the run's last cleanup."""
-    return facts.journal is not None and all(resource.settled for resource in facts.journal.resources)

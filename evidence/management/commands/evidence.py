@@ -35,7 +35,10 @@ class Command(SiteCommand):
         parser.add_argument("--output", metavar="FILE", help="where to write it: a new file, or - for stdout")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
-        _check(options)
+        if (options["get"] is None) != (options["output"] is None):
+            raise BadInput("--get ID and --output FILE belong together; --output - writes to stdout.")
+        if options["output"] == STDOUT and options["json"]:
+            raise BadInput("--output - writes the file itself to stdout; leave --json out.")
         run = find_run(options["run"])
         if options["get"] is None:
             return self._list(user, run)
@@ -73,13 +76,6 @@ class Command(SiteCommand):
         self.output.line(f"{file.path}: {words.size(file.size)} written to {target}, SHA-256 {file.sha256}")
         self.output.json(evidence_file_document(file, target))
         return Exit.DONE
-
-
-def _check(options: dict[str, Any]) -> None:
-    if (options["get"] is None) != (options["output"] is None):
-        raise BadInput("--get ID and --output FILE belong together; --output - writes to stdout.")
-    if options["output"] == STDOUT and options["json"]:
-        raise BadInput("--output - writes the file itself to stdout; leave --json out.")
 
 
 def _file_of(user: User, run: Run, key: str) -> Artifact:

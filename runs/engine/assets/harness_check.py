@@ -5,8 +5,7 @@ from pathlib import Path, PurePosixPath
 from runs.engine.assets.adapter import PACKAGES, adapter_hashes, adapter_sha256
 from runs.engine.assets.errors import Problem
 from runs.engine.assets.harness import HarnessEnvironment, requirements_sha256
-from runs.engine.assets.interpreters import executable_sha256
-from runs.engine.assets.tree import TreeDifference, differences, tree_manifest, tree_sha256
+from runs.engine.assets.tree import TreeDifference, differences, file_sha256, tree_manifest, tree_sha256
 
 _REMEDY = "Delete the folder {folder} in the assets' harness folder and run: manage.py prepare"
 # More than this is said as a number.
@@ -97,7 +96,7 @@ def _interpreter(harness: HarnessEnvironment) -> list[Problem]:
     locked = harness.lock.interpreter
     executable = Path(locked.executable)
     try:
-        same = executable_sha256(executable) == locked.sha256 and harness.python.resolve(strict=True) == executable
+        same = file_sha256(executable) == locked.sha256 and harness.python.resolve(strict=True) == executable
     except OSError:
         same = False
     if same:

@@ -1,6 +1,5 @@
 """The Python that runs the harness: the first that Harbor can use, with its exact identity."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runs.engine.assets.errors import AssetError
+from runs.engine.assets.tree import file_sha256
 
 OLDEST = (3, 12)
 _NAMES = ("python3.12", "python3.13", "python3.14", "python3")
@@ -40,7 +40,7 @@ def find_interpreter(candidates: Iterable[Path] | None = None) -> Interpreter:
         interpreter = probe(candidate)
         if interpreter is None:
             continue
-        if _numbers(interpreter.version) >= OLDEST:
+        if tuple(map(int, interpreter.version.split(".")[:2])) >= OLDEST:
             return interpreter
         seen.append(f"{interpreter.version} at {candidate}")
     raise AssetError(
@@ -65,13 +65,8 @@ def probe(path: Path) -> Interpreter | None:
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return None
     return Interpreter(
-        facts["version"], facts["implementation"], facts["platform"], str(executable), executable_sha256(executable)
+        facts["version"], facts["implementation"], facts["platform"], str(executable), file_sha256(executable)
     )
-
-
-def executable_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _candidates() -> Iterator[Path]:
@@ -83,8 +78,3 @@ def _candidates() -> Iterator[Path]:
     home = Path.home()
     for versions in (Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions", home / ".local/share/uv/python"):
         yield from sorted(versions.glob("*/bin/python3"), reverse=True)
-
-
-def _numbers(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)

@@ -41,7 +41,9 @@ def build_root(recipe: Recipe, folder: AssetFolder, archive: Path) -> tuple[Path
         shutil.copy2(_holder(folder), root / "recipe" / "holder")
     (root / "recipe" / "mark").write_text(recipe.mark)
     (root / "wheels").mkdir()
-    wheels = _wheels(recipe, folder)
+    wheels: list[Wheel] = []
+    if recipe.requirements.is_file():
+        wheels = check_wheels(pins(recipe), wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels))
     for wheel in wheels:
         shutil.copy2(wheel.path, root / "wheels")
     _inside(recipe, root, f"/recipe/{recipe.role}/build.sh")
@@ -60,12 +62,6 @@ def build_root(recipe: Recipe, folder: AssetFolder, archive: Path) -> tuple[Path
 def needs_agent_first(folder: AssetFolder) -> bool:
     """The holder of all images is compiled in the agent's root, the only one with a compiler."""
     return not _holder(folder).is_file()
-
-
-def _wheels(recipe: Recipe, folder: AssetFolder) -> list[Wheel]:
-    if not recipe.requirements.is_file():
-        return []
-    return check_wheels(pins(recipe), wheel_folder(recipe.requirements, IMAGE_PYTHON, folder.wheels))
 
 
 def pins(recipe: Recipe) -> list[Pin]:

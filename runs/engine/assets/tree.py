@@ -75,6 +75,11 @@ def _entries(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
                 yield from _entries(entry.path, f"{name}/")
 
 
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _line(name: str, path: str) -> str:
     mode = os.lstat(path).st_mode
     return f"{mode:06o} {_digest(path, mode)} {json.dumps(name)}\n"

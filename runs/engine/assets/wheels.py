@@ -11,6 +11,7 @@ from pathlib import Path
 from runs.engine.assets.errors import AssetError
 from runs.engine.assets.folder import AssetFolder
 from runs.engine.assets.steps import run
+from runs.engine.assets.tree import file_sha256
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -65,7 +66,7 @@ def check_wheels(pins: Iterable[Pin], folder: Path) -> list[Wheel]:
     found = {}
     for path in sorted(folder.iterdir()):
         name, version = path.name.split("-")[:2]
-        found[normal_name(name)] = Wheel(normal_name(name), version, _sha256(path), path)
+        found[normal_name(name)] = Wheel(normal_name(name), version, file_sha256(path), path)
     wheels = []
     for pin in pins:
         wheel = found.pop(pin.name, None)
@@ -130,11 +131,6 @@ def _changed(wheel: Wheel) -> AssetError:
         f"The cached wheel of {wheel.name} is not the locked one. Delete it and run prepare again.",
         f"{wheel.path} {wheel.sha256}",
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def own_pip(interpreter: Path, folder: AssetFolder) -> Path:

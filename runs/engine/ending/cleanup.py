@@ -99,7 +99,10 @@ def remove_all(
     report, problems = _remove_resources(connect, journal)
     # A process that still runs may still write there.
     if data is not None and closed.clean:
-        problems += _delete_work(data, journal.directory.name)
+        try:
+            delete_work(data, journal.directory.name)
+        except (WorkRefused, OSError) as error:
+            problems += (_code(error),)
     return CleanupResult(closed, report, problems)
 
 
@@ -121,14 +124,6 @@ def _remove_resources(connect: Callable[[Deadline], Engine], journal: Journal) -
     except (JournalError, EngineError) as error:
         return report, (error.code,)
     return report, ()
-
-
-def _delete_work(data: Path, run_id: str) -> tuple[str, ...]:
-    try:
-        delete_work(data, run_id)
-    except (WorkRefused, OSError) as error:
-        return (_code(error),)
-    return ()
 
 
 def _code(error: Exception) -> str:

@@ -85,7 +85,12 @@ def recover(
             _reconcile_folders(report, looked_at={run.key for run in lately})
         # Each pass: a command that was killed beside a worker that lives must not leave its container until a restart.
         report.problems += tidy(settings.DATA / "maintenance", partial(connect, settings.DOCKER_TIMEOUT_S))
-        report.problems += _sweep_scratch()
+        try:
+            sweep(settings.DATA)
+        except OSError as error:
+            report.problems.append(
+                f"what killed commands left in the scratch folder could not be removed: {type(error).__name__}"
+            )
     try:
         report.enqueued = [key.hex for key in queue.put_missing(worker, running=running)]
         endpoint_testing.put_missing(worker, running=running)
@@ -197,14 +202,6 @@ def _is_settled(journal: Journal, report: RecoveryReport) -> bool:
     except JournalError as error:
         report.problems.append(f"the journal of {journal.directory.name} cannot be read: {error.code}")
         return True
-
-
-def _sweep_scratch() -> list[str]:
-    try:
-        sweep(settings.DATA)
-    except OSError as error:
-        return [f"what killed commands left in the scratch folder could not be removed: {type(error).__name__}"]
-    return []
 
 
 def _reconcile(run: Run, folder: RunFolder) -> Cleanup:

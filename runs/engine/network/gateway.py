@@ -232,7 +232,10 @@ def start_gateway(
 
     Raises GatewayError, EngineError, JournalError; what was created is in the journal, for the cleanup.
     """
-    _check(plan, credential)
+    if credential is not None and not (credential.isascii() and credential.isprintable() and " " not in credential):
+        raise GatewayError("credential")
+    if plan.route == "direct" and _is_loopback(urlsplit(plan.base_url).hostname or ""):
+        raise GatewayError("loopback", plan.base_url)
     owned = create_owned(api, journal, {}, _request(plan, networks))
     connect_owned(api, journal, owned, networks.egress)
     start_owned(api, journal, owned)
@@ -282,13 +285,6 @@ def keep_ledger(
     if whole != kept:
         replace_whole(ledger, whole)
     return whole_report
-
-
-def _check(plan: GatewayPlan, credential: str | None) -> None:
-    if credential is not None and not (credential.isascii() and credential.isprintable() and " " not in credential):
-        raise GatewayError("credential")
-    if plan.route == "direct" and _is_loopback(urlsplit(plan.base_url).hostname or ""):
-        raise GatewayError("loopback", plan.base_url)
 
 
 def _request(plan: GatewayPlan, networks: RunNetworks) -> ContainerRequest:

@@ -92,7 +92,9 @@ class LogFollower:
             with engine_call("follow log"):
                 self._stream = api.logs(self._container_id, stdout=True, stderr=False, stream=True, follow=True)
                 for output in self._stream:
-                    self._take(descriptor, output)
+                    whole, newline, self._rest = (self._rest + output).rpartition(b"\n")
+                    if newline:
+                        os.write(descriptor, whole + newline)
         finally:
             self._interrupt()
             if self._stream is not None:
@@ -104,11 +106,6 @@ class LogFollower:
         if self._stream is not None:
             with contextlib.suppress(OSError, ValueError, docker.errors.DockerException):
                 self._stream.close()
-
-    def _take(self, descriptor: int, data: bytes) -> None:
-        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        if newline:
-            os.write(descriptor, whole + newline)
 
 
 def _event(line: bytes) -> dict[str, Any]:

@@ -115,9 +115,12 @@ def launch(
     try:
         if identity is None:
             raise ProcessLookupError(process.pid)
-        with suppress(FileNotFoundError, ProcessLookupError):  # as in `_limit`
+        # A program that ended already needs neither; its exit code tells the rest.
+        with suppress(FileNotFoundError, ProcessLookupError):
             (PROC / str(process.pid) / "oom_score_adj").write_text(str(OOM_SCORE_ADJUST))
-        _limit(process.pid, limits or {})
+        for kind, value in (limits or {}).items():
+            with suppress(ProcessLookupError):
+                resource.prlimit(process.pid, kind, (value, value))
         if first_line is not None:
             _write_line(process, first_line)
     except (OSError, ValueError) as error:
@@ -125,13 +128,6 @@ def launch(
         process.wait()
         raise LaunchFailed(f"{type(error).__name__}: {error}") from error
     return Launched(process, identity)
-
-
-def _limit(pid: int, limits: Mapping[int, int]) -> None:
-    for kind, value in limits.items():
-        # A program that ended already needs no limit; its exit code tells the rest.
-        with suppress(ProcessLookupError):
-            resource.prlimit(pid, kind, (value, value))
 
 
 def _write_line(process: subprocess.Popen[bytes], first_line: bytes) -> None:

@@ -1,7 +1,6 @@
 """Builds, verifies, certifies, stores, lists and checks task bundles."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,9 @@ class Command(SiteCommand):
         from runs.engine.grading.certifying import certify_in_containers  # only workers import the engine
 
         with heartbeat(self.output, "certifying in containers") as report:
-            record = certify_in_containers(folder, on_case=partial(_report_case, report))
+            record = certify_in_containers(
+                folder, on_case=lambda task, case, passed: report(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")
+            )
         if record["passed"]:
             bundle_import.write_record(folder, record)
         self.output.line("certified" if record["passed"] else "NOT certified")
@@ -136,7 +137,3 @@ class Command(SiteCommand):
         self.output.problems(subject, problems)
         self.output.json(bundle_check_document(None, problems))
         return Exit.BAD_INPUT
-
-
-def _report_case(report: Callable[[str], None], task: str, case: str, passed: bool) -> None:
-    report(f"{'ok  ' if passed else 'FAIL'}  {task}  {case}")

@@ -9,7 +9,6 @@ from benchsite.lib.serializing import Exit
 from runs.management.command import SiteCommand
 from runs.management.run_text import print_run
 from runs.management.waiting import Interrupts, follow
-from runs.models import Run
 from runs.serializers.errors import exit_of_run
 from runs.serializers.runs import run_document
 from runs.services import access, lifecycle, transitions
@@ -38,13 +37,12 @@ class Command(SiteCommand):
         run = find_run(options["run"])
         outcome = lifecycle.request_cancel(run.pk, user=user)
         self.output.line(f"run {run.key} {_OUTCOMES[outcome]}")
-        run = self._wait(run, user) if options["wait"] else find_run(run.key)
+        if options["wait"]:
+            with self.output.progress() as progress:
+                # Without signal handlers of its own: the run is being cancelled, so Ctrl-C stops the waiting at once.
+                run = follow(run, user=user, progress=progress, interrupts=Interrupts())
+            print_run(self.output, run)
+        else:
+            run = find_run(run.key)
         self.output.json(run_document(run, outcome=outcome.value))
         return exit_of_run(run) if options["wait"] else Exit.DONE
-
-    def _wait(self, run: Run, user: User) -> Run:
-        with self.output.progress() as progress:
-            # Without signal handlers of its own: the run is being cancelled, so Ctrl-C stops the waiting at once.
-            run = follow(run, user=user, progress=progress, interrupts=Interrupts())
-        print_run(self.output, run)
-        return run

@@ -45,7 +45,11 @@ class Command(SiteCommand):
 
             retry_cleanup(run.key)
         run = find_run(run.key)
-        self._print(run, asked=asked, here=here)
+        if asked and not here:
+            self.output.line(f"run {run.key}: worker {run.worker.name} was asked to clean up")
+        else:
+            self.output.line(f"run {run.key}: cleanup {run.cleanup}, verdict {run.verdict} unchanged")
+        print_left(self.output, run)
         self.output.json(run_document(run, private=True))
         return Exit.CLEANUP_FAILED if here and run.cleanup == Cleanup.FAILED else Exit.DONE
 
@@ -60,10 +64,3 @@ class Command(SiteCommand):
         self.output.line(f"run {run.key}: declared resolved, not verified; verdict {run.verdict} unchanged")
         self.output.json(run_document(run, private=True))
         return Exit.DONE
-
-    def _print(self, run: Run, *, asked: bool, here: bool) -> None:
-        if asked and not here:
-            self.output.line(f"run {run.key}: worker {run.worker.name} was asked to clean up")
-        else:
-            self.output.line(f"run {run.key}: cleanup {run.cleanup}, verdict {run.verdict} unchanged")
-        print_left(self.output, run)

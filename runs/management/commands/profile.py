@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit
-from runs.documents.profile.loading import LoadedProfile, load_profile
+from runs.documents.profile.loading import load_profile
 from runs.management.command import CLI_USER, SiteCommand
 from runs.management.files import read_document
 from runs.serializers.definitions import profile_check_document
@@ -41,13 +41,11 @@ class Command(SiteCommand):
         if options["action"] == "import":
             access.require(user, access.START)
             registry.store_profile(data, user=user)
-        self._print(profile, stored=options["action"] == "import")
-        return Exit.DONE
-
-    def _print(self, profile: LoadedProfile, *, stored: bool) -> None:
+        stored = options["action"] == "import"
         self.output.line(f"{profile.name} ({profile.schema}): {'stored' if stored else 'valid'}")
         self.output.line(f"content SHA-256  {profile.content_sha256}")
         self.output.line(f"file SHA-256     {profile.file_sha256}")
         if not profile.is_runnable:
             self.output.line(profile.not_runnable_because)
         self.output.json(profile_check_document(profile, stored=stored))
+        return Exit.DONE

@@ -45,19 +45,16 @@ class Command(SiteCommand):
             raise BadInput("--junit and --summary report a run that has ended; add --wait.")
         check_reports(options)
         if options["wait"]:
-            return self._start_and_wait(user, options)
+            with interrupts() as received, self.output.progress() as progress:
+                run = _start(user, options, received)
+                run = follow(run, user=user, progress=progress, interrupts=received)
+            print_run(self.output, run)
+            return report_run(self.output, run, run_document(run), options)
         run = _start(user, options)
         self.output.line(state_line(run))
         self.output.line(f"follow it with: manage.py logs {run.short} --follow")
         self.output.json(run_document(run))
         return Exit.DONE
-
-    def _start_and_wait(self, user: User, options: dict[str, Any]) -> Exit:
-        with interrupts() as received, self.output.progress() as progress:
-            run = _start(user, options, received)
-            run = follow(run, user=user, progress=progress, interrupts=received)
-        print_run(self.output, run)
-        return report_run(self.output, run, run_document(run), options)
 
 
 def _start(user: User, options: dict[str, Any], interrupts: Interrupts | None = None) -> Run:

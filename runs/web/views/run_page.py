@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from runs.models import Run
 from runs.services import access, lifecycle
 from runs.services.cleaning import request_cleanup
 from runs.services.refusals import Refusal
@@ -57,11 +56,12 @@ def run_page(request: HttpRequest, key: UUID) -> HttpResponse:
 def run_live(request: HttpRequest, key: UUID) -> HttpResponse:
     """The parts of the page that changed since the reader's; 304 for none, and no more asking once all is settled."""
     access.require(request.user, access.VIEW)
-    return answered(request, remembered(request, lambda: _made(request, access.run_or_404(request.user, key))))
 
+    def make() -> Live:
+        run = access.run_or_404(request.user, key)
+        return run_panels.live(request, run, run_panels.acts(run))
 
-def _made(request: HttpRequest, run: Run) -> Live:
-    return run_panels.live(request, run, run_panels.acts(run))
+    return answered(request, remembered(request, make))
 
 
 @require_POST

@@ -32,13 +32,12 @@ def trial_page(request: HttpRequest, key: UUID, ordinal: int) -> HttpResponse:
 def trial_live(request: HttpRequest, key: UUID, ordinal: int) -> HttpResponse:
     """The parts of the page that changed since the reader's; 304 for none; none are asked for once the run ended."""
     access.require(request.user, access.VIEW)
-    return answered(
-        request, remembered(request, lambda: _made(request, access.trial_or_404(request.user, key, ordinal)))
-    )
 
+    def make() -> Live:
+        trial = access.trial_or_404(request.user, key, ordinal)
+        return _live(request, trial, _context(request, trial))
 
-def _made(request: HttpRequest, trial: Trial) -> Live:
-    return _live(request, trial, _context(request, trial))
+    return answered(request, remembered(request, make))
 
 
 def _live(request: HttpRequest, trial: Trial, context: dict[str, Any]) -> Live:

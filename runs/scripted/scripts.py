@@ -32,6 +32,24 @@ class Mode(StrEnum):
     UNAUTHORIZED_AT_ONCE = "unauthorized-at-once"
     UNAVAILABLE_AT_ONCE = "unavailable-at-once"
     WRONG_MODEL_AT_ONCE = "wrong-model-at-once"
+    # Forms of real endpoints, played over the solving script.
+    EMPTY_ID = "empty-id"
+    SIGNED = "signed"
+    IN_PARTS = "in-parts"
+    ODD_NAME = "odd-name"
+    NO_USAGE = "no-usage"
+    DATED_NAME = "dated-name"
+    REASONING_CUT = "reasoning-cut"
+    REFUSING = "refusing"
+    CONTEXT_OVERFLOW = "context-overflow"
+    RATE_LIMITED = "rate-limited"
+    RATE_LIMITED_INSIDE = "rate-limited-inside"
+    BANNER = "banner"
+    HTML = "html"
+    EMPTY = "empty"
+    CUT_OFF = "cut-off"
+    EVENT_STREAM = "event-stream"
+    COMPRESSED = "compressed"
 
 
 # Every other mode answers the readiness question well: a run with it gets as far as its trials, and fails there.
@@ -85,6 +103,12 @@ def next_step(mode: Mode, messages: Sequence[dict[str, Any]]) -> Step:
 def spoken(messages: Sequence[dict[str, Any]]) -> int:
     """How often the assistant has spoken in this conversation."""
     return sum(message.get("role") == "assistant" for message in messages)
+
+
+def mistaken(messages: Sequence[dict[str, Any]]) -> int:
+    """How often the agent told the model that it could not use its answer, which it then leaves out."""
+    told = [message for message in messages if message.get("role") == "user"]
+    return max(0, len(told) - 1)
 
 
 def script(mode: Mode, task: Task | None) -> list[Step]:

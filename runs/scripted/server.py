@@ -3,6 +3,7 @@
 The mode is chosen by the model alias, so one server serves a whole smoke. It asks for a key like a real one.
 """
 
+import gzip
 import hmac
 import json
 import select
@@ -10,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -23,6 +24,7 @@ from runs.scripted.scripts import (
     GOOD_ANSWERS_BEFORE_FAILURE,
     Mode,
     Step,
+    mistaken,
     mode_of,
     next_step,
     spoken,
@@ -30,6 +32,11 @@ from runs.scripted.scripts import (
 
 LABEL = "scripted-endpoint-not-a-model"
 OTHER_MODEL = "some-other-model"
+DATE = "-2026-08-07"
+ODD_NAME = "bash<|channel|>commentary"
+# An agent gives up after three answers in a row that it cannot use.
+ODD_ANSWERS = 2
+RETRY_AFTER_S = 7
 MAX_BODY_BYTES = 8 * 1024 * 1024
 HOLD_SECONDS = 3600.0
 SLOW_SECONDS = 15.0
@@ -39,11 +46,16 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status and a JSON body, sent after `delay_s` seconds unless the asker is gone by then."""
+    """A status and a JSON body, sent after `delay_s` seconds unless the asker is gone by then.
+
+    `dressed` makes the bytes of it that are sent, where they are not the body's alone.
+    """
 
     status: int
     body: dict[str, Any]
     delay_s: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+    dressed: Callable[[bytes], bytes] = bytes
 
 
 def answer_to(request: dict[str, Any], *, slow_s: float = SLOW_SECONDS) -> Answer:
@@ -65,9 +77,70 @@ def answer_to(request: dict[str, Any], *, slow_s: float = SLOW_SECONDS) -> Answe
             return Answer(200, {"ok": True, "scripted": LABEL})
         case Mode.LATE_FAILURE if spoken(messages) >= GOOD_ANSWERS_BEFORE_FAILURE:
             return _error(503, "The server failed late.", "unavailable")
-    named = OTHER_MODEL if mode in (Mode.WRONG_MODEL, Mode.WRONG_MODEL_AT_ONCE) else alias
+        case Mode.CONTEXT_OVERFLOW if spoken(messages) >= GOOD_ANSWERS_BEFORE_FAILURE:
+            return _error(400, "The conversation is longer than 16384 tokens.", "context_length_exceeded")
+        case Mode.RATE_LIMITED:
+            answer = _error(429, "Too many requests.", "rate_limit_exceeded")
+            return replace(answer, headers={"Retry-After": str(RETRY_AFTER_S)})
+        case Mode.RATE_LIMITED_INSIDE:
+            return Answer(200, {"error": {"code": 429, "message": f"Too many requests. ({LABEL})"}})
+        case Mode.SIGNED if not all(map(_is_signed, _spoken(messages), range(1, spoken(messages) + 1))):
+            return _error(400, "A signature did not come back.", "missing_signature")
+    named = {Mode.WRONG_MODEL: OTHER_MODEL, Mode.WRONG_MODEL_AT_ONCE: OTHER_MODEL, Mode.DATED_NAME: alias + DATE}
     delay = {Mode.HANG: HOLD_SECONDS, Mode.SLOW: slow_s}.get(mode, 0.0)
-    return Answer(200, completion(named, next_step(mode, messages), messages), delay)
+    body = completion(named.get(mode, alias), next_step(mode, messages), messages)
+    _form(mode, body, messages)
+    headers = {"Content-Encoding": "gzip"} if mode is Mode.COMPRESSED else {}
+    return Answer(200, body, delay, headers, _DRESSES.get(mode, bytes))
+
+
+def _form(mode: Mode, body: dict[str, Any], messages: list[dict[str, Any]]) -> None:
+    """Give a completion the form that its mode is about."""
+    choice, number = body["choices"][0], spoken(messages) + 1
+    message = choice["message"]
+    match mode:
+        case Mode.EMPTY_ID:
+            message["tool_calls"][0]["id"] = ""
+        case Mode.SIGNED:
+            message["tool_calls"][0] |= {"id": "", "extra_content": _signature(number)}
+            message["reasoning_details"] = [_signature(number)]
+        case Mode.IN_PARTS:
+            thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "I think."}]}
+            message["content"] = [thinking, {"type": "text", "text": message["content"]}]
+        case Mode.ODD_NAME if mistaken(messages) < ODD_ANSWERS:
+            message["tool_calls"][0]["function"]["name"] = ODD_NAME
+        case Mode.NO_USAGE:
+            body["usage"] = None
+        case Mode.REASONING_CUT:
+            choice["finish_reason"] = "length"
+            choice["message"] = {"role": "assistant", "content": None, "reasoning_content": message["content"]}
+        case Mode.REFUSING:
+            choice["finish_reason"] = "content_filter"
+            choice["message"] = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+
+
+def _spoken(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [message for message in messages if message.get("role") == "assistant"]
+
+
+def _signature(number: int) -> dict[str, Any]:
+    return {"google": {"thought_signature": f"signature-{number}"}}
+
+
+def _is_signed(message: dict[str, Any], number: int) -> bool:
+    signature = _signature(number)
+    calls = message.get("tool_calls") or [{}]
+    return bool(calls[0].get("extra_content") == signature and message.get("reasoning_details") == [signature])
+
+
+_DRESSES: dict[Mode, Callable[[bytes], bytes]] = {
+    Mode.BANNER: lambda body: b"NOTICE: this proxy is a trial version.\n" + body,
+    Mode.HTML: lambda _: b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>",
+    Mode.EMPTY: lambda _: b"",
+    Mode.CUT_OFF: lambda body: body[: len(body) // 2],
+    Mode.EVENT_STREAM: lambda body: b"data: " + body + b"\n\n",
+    Mode.COMPRESSED: gzip.compress,
+}
 
 
 def completion(model: str, step: Step, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -199,11 +272,13 @@ class _Handler(BaseHTTPRequestHandler):
         return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
     def _send(self, answer: Answer) -> None:
-        body = json.dumps(answer.body).encode("utf-8")
+        body = answer.dressed(json.dumps(answer.body).encode("utf-8"))
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Scripted-Endpoint", LABEL)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 

@@ -51,6 +51,12 @@ SCENARIOS = (
     Scenario(
         "slow", Mode.SLOW, Expected("incomplete", 0, 0, ("incomplete",)), tasks=("ledger-totals",), max_trial_seconds=15
     ),
+    # What a model did is its own result, and what the endpoint did is not; one task each shows it.
+    Scenario("reasoning-cut", Mode.REASONING_CUT, Expected("failed", 1, 0), tasks=("ledger-totals",)),
+    Scenario("context-overflow", Mode.CONTEXT_OVERFLOW, Expected("passed", 1, 1), tasks=("ledger-totals",)),
+    Scenario(
+        "rate-limited", Mode.RATE_LIMITED, Expected("incomplete", 0, 0, ("serving_runtime",)), tasks=("ledger-totals",)
+    ),
     Scenario("hang-cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
 )
 

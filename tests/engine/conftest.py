@@ -18,6 +18,12 @@ from tests.engine.site import GateSite, copied_site, prepared_site, serving, wai
 
 HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
 OUTPUTS = "gate-outputs"
+# Forms of real endpoints: a mode for each of the three tasks.
+FORMS = {
+    "gate-forms-kept": (Mode.SIGNED, Mode.IN_PARTS, Mode.ODD_NAME),
+    "gate-forms-ended": (Mode.CONTEXT_OVERFLOW, Mode.REASONING_CUT, Mode.REFUSING),
+    "gate-forms-failing": (Mode.RATE_LIMITED, Mode.RATE_LIMITED_INSIDE, Mode.BANNER),
+}
 # The agent shows all that it can find of its own secrets, so that what it can see is on record.
 TELL = Step("I look for keys.", "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '")
 
@@ -70,7 +76,7 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     stage = Stage({})
     with serving(stage, key) as base_url:
         stage.plays = _plays(base_url)
-        for alias in (HANG, HOSTILE, FAILING, KILLED, LOST, OUTPUTS):
+        for alias in (HANG, HOSTILE, FAILING, KILLED, LOST, OUTPUTS, *FORMS):
             prepared.register(record(alias, base_url, str(key_file)))
         with prepared.worker() as worker:
             yield Gate(prepared, stage, key, base_url, worker)
@@ -94,6 +100,7 @@ def _plays(base_url: str) -> dict[str, Any]:
         },
         KILLED: {merge.name: Mode.HANG},
         LOST: {ledger.name: Mode.POSITIVE, merge.name: Mode.HANG},
+        **{alias: dict(zip((task.name for task in TASKS), modes, strict=True)) for alias, modes in FORMS.items()},
         FAILING: {ledger.name: Mode.UNAVAILABLE, merge.name: Mode.MALFORMED, tree.name: Mode.LATE_FAILURE},
     }
 
@@ -155,6 +162,11 @@ def outputs(gate: Gate) -> EndedRun:
 @pytest.fixture(scope="session")
 def failing(gate: Gate) -> EndedRun:
     return _ended(gate, FAILING)
+
+
+@pytest.fixture(scope="session")
+def forms(gate: Gate) -> dict[str, EndedRun]:
+    return {alias: _ended(gate, alias) for alias in FORMS}
 
 
 def _ended(gate: Gate, alias: str) -> EndedRun:

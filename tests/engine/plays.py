@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runs.scripted.scripts import ALIAS_PREFIX, Mode, Step, spoken, task_of
@@ -44,7 +44,7 @@ class Stage:
 
 def _renamed(answer: Answer, alias: str) -> Answer:
     named = {**answer.body, "model": alias} if "model" in answer.body else answer.body
-    return Answer(answer.status, named, answer.delay_s)
+    return replace(answer, body=named)
 
 
 def record(alias: str, base_url: str, key_file: str) -> dict[str, Any]:

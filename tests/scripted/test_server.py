@@ -1,4 +1,4 @@
-"""The scripted endpoint over HTTP: a key like a real one, thirteen modes, and no doubt about what it is."""
+"""The scripted endpoint over HTTP: a key like a real one, many modes, and no doubt about what it is."""
 
 import http.client
 import json
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runs.checks.readiness import question
+from runs.images.gateway.model_gateway.completion import judge
 from runs.scripted.scripts import FAILING_AT_ONCE, Mode
 from runs.scripted.server import LABEL, Answer, ScriptedServer, answer_to
 
@@ -136,3 +137,64 @@ def test_the_models_list_names_every_mode(server: ScriptedServer) -> None:
 )
 def test_what_it_does_not_know_it_refuses(server: ScriptedServer, body: Any, path: str, status: int) -> None:
     assert ask(server, body, path=path)[0] == status
+
+
+def form(mode: str, **changes: Any) -> Any:
+    """The first choice of a mode's first answer, as the server would send it."""
+    answer = answer_to({**chat(mode), **changes})
+    return json.loads(answer.dressed(json.dumps(answer.body).encode()))["choices"][0]
+
+
+def test_forms_of_real_endpoints_are_played_over_the_solving_script() -> None:
+    plain = form("positive")["message"]
+    assert form("empty-id")["message"]["tool_calls"][0]["id"] == ""
+    assert form("in-parts")["message"]["content"][1] == {"type": "text", "text": plain["content"]}
+    assert form("odd-name")["message"]["tool_calls"][0]["function"]["name"] == "bash<|channel|>commentary"
+    for mode, reason, other in (
+        ("reasoning-cut", "length", "reasoning_content"),
+        ("refusing", "content_filter", "refusal"),
+    ):
+        choice = form(mode)
+        assert choice["finish_reason"] == reason and choice["message"]["content"] is None and choice["message"][other]
+    assert answer_to(chat("no-usage")).body["usage"] is None
+    assert answer_to(chat("dated-name")).body["model"] == "scripted-dated-name-2026-08-07"
+
+
+def test_an_odd_name_becomes_right_after_the_agent_complained_twice() -> None:
+    told = chat("odd-name")["messages"] + [{"role": "user", "content": "Unknown tool"}] * 2
+    assert form("odd-name", messages=told)["message"]["tool_calls"][0]["function"]["name"] == "bash"
+
+
+def test_a_signed_answer_wants_its_signatures_back() -> None:
+    first = form("signed")["message"]
+    asked = chat("signed")["messages"]
+    assert answer_to({**chat("signed"), "messages": [*asked, first]}).status == 200
+    for lost in ("tool_calls", "reasoning_details"):
+        without = {name: value for name, value in first.items() if name != lost}
+        assert answer_to({**chat("signed"), "messages": [*asked, without]}).status == 400
+
+
+def test_the_context_overflows_after_the_work_is_done() -> None:
+    answers = [answer_to(chat("context-overflow", spoken)) for spoken in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 400]
+    assert answers[-1].body["error"]["code"] == "context_length_exceeded"
+
+
+def test_a_rate_limit_is_said_outside_with_its_seconds_or_inside(server: ScriptedServer) -> None:
+    status, headers, _ = ask(server, chat("rate-limited"))
+    assert (status, headers["Retry-After"]) == (429, "7")
+    status, _, body = ask(server, chat("rate-limited-inside"))
+    assert (status, body["error"]["code"]) == (200, 429)
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [
+        ("banner", "text_before_json"), ("html", "html"), ("empty", "empty"), ("cut-off", "cut"),
+        ("event-stream", "event_stream_cut"), ("compressed", "compressed"),
+    ],
+)  # fmt: skip
+def test_what_is_no_completion_is_so_in_its_own_way(mode: str, code: str) -> None:
+    answer = answer_to(chat(mode))
+    judged = judge(answer.dressed(json.dumps(answer.body).encode()), frozenset({f"scripted-{mode}"}))
+    assert (judged.kind, judged.code) == ("malformed", code)

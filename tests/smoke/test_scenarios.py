@@ -41,5 +41,6 @@ def test_classes_are_compared_in_the_order_of_the_tasks():
 def test_the_smoke_covers_what_its_users_fear():
     names = {scenario.mode.value for scenario in SCENARIOS}
     late = {"positive", "negative", "forge", "unauthorized", "wrong-model", "slow", "hang"}
-    assert names == late | {"unauthorized-at-once", "wrong-model-at-once"}
-    assert [scenario.name for scenario in SCENARIOS if scenario.expected.passed] == ["positive"]
+    at_once = {"unauthorized-at-once", "wrong-model-at-once"}
+    assert names == late | at_once | {"reasoning-cut", "context-overflow", "rate-limited"}
+    assert [scenario.name for scenario in SCENARIOS if scenario.expected.passed] == ["positive", "context-overflow"]

@@ -40,6 +40,7 @@ _STATUSES = {
     400: ("invalid_request_error", "bad_request", "badrequesterror", "invalid_argument"),
 }  # fmt: skip
 _STATUS_OF_WORD = {word: status for status, words in _STATUSES.items() for word in words}
+_ERROR_STATUS = re.compile(r"[45][0-9]{2}")
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
@@ -65,7 +66,7 @@ def overflows(status: int, body: bytes) -> bool:
 def status_of(error: Any) -> int | None:
     """The status that an error's own code stands for, None when it says none; the code goes before the type."""
     for word in _words(error):
-        if word.isdecimal() and len(word) == 3 and 400 <= int(word) < 600:
+        if _ERROR_STATUS.fullmatch(word):
             return int(word)
         if word in _STATUS_OF_WORD:
             return _STATUS_OF_WORD[word]
@@ -85,8 +86,8 @@ def retry_after_s(value: bytes | None, now: datetime | None = None) -> int | Non
     else:
         try:
             until = parsedate_to_datetime(text)
-        except ValueError:
+            until = until if until.tzinfo is not None else until.replace(tzinfo=timezone.utc)
+            seconds = (until - (now or datetime.now(timezone.utc))).total_seconds()
+        except (ValueError, OverflowError):  # no date, or one of a year that there cannot be
             return None
-        until = until if until.tzinfo is not None else until.replace(tzinfo=timezone.utc)
-        seconds = (until - (now or datetime.now(timezone.utc))).total_seconds()
     return min(max(0, -int(-seconds // 1)), MAX_RETRY_AFTER_S)

@@ -52,6 +52,10 @@ def suite_document(
             "chosen_cases": len(run.spec.tasks) if run.spec else UNAVAILABLE,
         },
         "counts": asdict(verdict.counts),
+        "answers": {
+            name: sum(trial["usage"][name] for trial in trials)
+            for name in ("answers_cut", "answers_refused", "context_overflows")
+        },
         "verdict": {
             "value": verdict.verdict.value,
             "sentence": verdict.sentence,

@@ -125,7 +125,8 @@ def _result(message: Fields) -> Result:
 def _digests(message: dict[str, Any]) -> tuple[str, ...]:
     """What the gateway may have recorded for this message; nothing when it is not an assistant's message.
 
-    litellm takes a leading `<think>` block out of the content, so the content is also tried with it.
+    litellm takes a leading `<think>` block out of the content, so the content is also tried with it. It makes up the id
+    of a call that the endpoint gave none, so the calls are also tried without.
     """
     content, reasoning = message.get("content"), message.get("reasoning_content")
     written = message.get("tool_calls")
@@ -135,7 +136,8 @@ def _digests(message: dict[str, Any]) -> tuple[str, ...]:
     wrapped = [f"<{tag}>{reasoning}</{tag}>{content or ''}" for tag in ("think", "thinking")]
     candidates = [content, *(wrapped if isinstance(reasoning, str) else [])]
     try:
-        return tuple(message_digest(text, calls) for text in candidates)
+        nameless: list[tuple[str | None, str, str]] = [(None, name, arguments) for _, name, arguments in calls]
+        return tuple(message_digest(text, form) for text in candidates for form in (calls, nameless)[: 1 + bool(calls)])
     except (TypeError, ValueError):
         return ()
 

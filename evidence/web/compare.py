@@ -14,7 +14,7 @@ from benchsite.lib.visible_text import visible
 from evidence.web.comparison import Attempt, Change, Comparison, Pair, compare
 from runs.documents.specs import spec_difference
 from runs.models import Run
-from runs.outcomes.codes import CODES
+from runs.outcomes.codes import BADGES, CODES
 from runs.services import access
 from runs.web.presenting import status_marks
 from runs.web.presenting.run_rows import RunRow, run_row
@@ -37,6 +37,7 @@ _NONE = {
     Change.NOT_COMPARABLE: "Every task can be compared.",
     "all": "Neither run has a task.",
 }
+_OF_ANSWERS = ("answer_cut", "model_refused", "context_window_exceeded")
 _MARK_OF_BUCKET = status_marks.RESULTS | {"": status_marks.RESULTS["queued"]}
 
 
@@ -109,10 +110,10 @@ def _first(keys: list[str], taken: str) -> str:
 
 
 def _attempts(run: Run) -> list[Attempt]:
-    columns = ("task_name", "task_checksum", "ordinal", "bucket", "failure_code", "steps", "timings")
+    columns = ("task_name", "task_checksum", "ordinal", "bucket", "failure_code", "steps", "timings", "badges")
     return [
-        Attempt(task, checksum, ordinal, bucket or "", code, steps, _seconds(timings))
-        for task, checksum, ordinal, bucket, code, steps, timings in run.trials.values_list(*columns)
+        Attempt(task, checksum, ordinal, bucket or "", code, steps, _seconds(timings), tuple(badges))
+        for task, checksum, ordinal, bucket, code, steps, timings, badges in run.trials.values_list(*columns)
     ]
 
 
@@ -134,7 +135,7 @@ def _row(pair: Pair) -> dict[str, Any]:
         "candidate": _MARK_OF_BUCKET[new.bucket] if new else None,
         "baseline_ordinal": old.ordinal if old else 0,
         "candidate_ordinal": new.ordinal if new else 0,
-        "what": _what(pair),
+        "what": " ".join([_what(pair), *_noted(pair)]),
         "code": blamed.code if pair.change is Change.NOT_GRADED and blamed else "",
         "steps": _arrow(*(words.number(side.steps) if side else "" for side in (old, new))),
         "time": _arrow(*(words.duration(side.seconds) if side else "" for side in (old, new))),
@@ -162,6 +163,19 @@ def _what(pair: Pair) -> str:
         case Change.IMPROVED:
             return "Graded with reward 0 before, 1 now."
     return "The same result in both."
+
+
+def _noted(pair: Pair) -> list[str]:
+    """What was noted of the answers in either run, which may be why the results differ."""
+    sides = [
+        (name, set(side.badges)) for name, side in (("baseline", pair.baseline), ("candidate", pair.candidate)) if side
+    ]
+    return [
+        f"{capfirst(name)}: {BADGES[badge][0].lower()}{BADGES[badge][1:]}"
+        for name, badges in sides
+        for badge in _OF_ANSWERS
+        if badge in badges
+    ]
 
 
 def _title(attempt: Attempt) -> str:

@@ -25,7 +25,7 @@ class Change(StrEnum):
 class Attempt:
     """One trial as the comparison needs it. ``bucket`` is passed, failed, error, cancelled, or empty while open.
 
-    ``steps`` and ``seconds`` are None when they were not recorded.
+    ``steps`` and ``seconds`` are None when they were not recorded. ``badges`` are notes beside the result.
     """
 
     task: str
@@ -35,6 +35,7 @@ class Attempt:
     code: str = ""
     steps: int | None = None
     seconds: float | None = None
+    badges: tuple[str, ...] = ()
 
     @property
     def evaluated(self) -> bool:

@@ -148,6 +148,12 @@ def test_every_answer_matches_the_ledger() -> None:
     assert trajectory.flagged(DIFFERS) is None
 
 
+def test_a_call_that_the_endpoint_gave_no_id_matches_with_the_one_that_the_client_made_up() -> None:
+    message = answer("text", call("made-up"))
+    assert opened(native(SYSTEM, message), (digest(answer("text", call(None))),)).ledger.matched == 1
+    assert opened(native(SYSTEM, message), (digest(answer("text", call("other"))),)).ledger.matched == 0
+
+
 @pytest.mark.parametrize("tag", ["think", "thinking"])
 def test_reasoning_that_litellm_took_out_of_the_text_still_matches(tag: str) -> None:
     heard = digest({"content": f"<{tag}>why</{tag}>text"})

@@ -136,7 +136,7 @@ def conversation() -> Conversation:
     lines: list[bytes] = []
     ledger = Ledger(lines.append)
     ledger.open(CONFIG.run)
-    return Conversation(Server(CONFIG, None, ledger), Said(), lines, ledger)  # type: ignore[arg-type]
+    return Conversation(Server(CONFIG, None, ledger, None), Said(), lines, ledger)  # type: ignore[arg-type]
 
 
 @settings(max_examples=300, deadline=None)

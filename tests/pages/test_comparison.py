@@ -7,6 +7,7 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.web.compare import _row
 from evidence.web.comparison import Attempt, Change, compare
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site, make_run
@@ -55,6 +56,16 @@ def test_unchanged_tasks_are_left_out_unless_all_are_asked_for() -> None:
     assert found.chosen("changed") == []
     assert len(found.chosen("all")) == 1
     assert found.chosen("no such tab") == []
+
+
+def test_what_was_noted_of_the_answers_of_either_run_stands_beside_the_change() -> None:
+    before = [Attempt("a", "1", 1, "passed", badges=("tmpfs_full", "context_window_exceeded"))]
+    after = [Attempt("a", "1", 1, "failed", badges=("answer_cut",))]
+    [pair] = compare(before, after).pairs
+    assert _row(pair)["what"] == (
+        "Graded with reward 1 before, 0 now. Baseline: the conversation outgrew the model's context window. "
+        "Candidate: an answer was cut at the token limit."
+    )
 
 
 def test_rates_count_only_what_was_graded_in_both() -> None:

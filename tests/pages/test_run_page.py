@@ -1,5 +1,6 @@
 """The run page says what happened, from the row that is the truth."""
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -308,6 +309,21 @@ def test_a_reward_after_the_limit_is_shown_and_not_counted(site: Site, browse: B
     text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
     assert "1, kept and not counted" in text
     assert "after a time limit" in text
+
+
+def test_what_was_noted_of_the_models_answers_is_counted(site: Site) -> None:
+    run = make_run(site, "passed")
+    trial = Trial.objects.get(run=run, ordinal=2)
+    result = json.loads(trial.result)
+    result["usage"] |= {"answers_cut": 3, "answers_refused": 1, "context_overflows": 0}
+    Trial.objects.filter(pk=trial.pk).delete()
+    trial.pk, trial.badges, trial.result = None, ["answer_cut", "model_refused"], json.dumps(result)
+    trial.save(force_insert=True)
+    text = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/trials/2/").content.decode())
+    assert "An answer was cut at the token limit. 3 answers." in text
+    assert "The model refused. 1 answer." in text
+    row = plain(signed_in(site, "viewer").get(f"/runs/{run.key}/").content.decode())
+    assert "An answer was cut at the token limit." in row
 
 
 def test_a_trial_that_ran_into_its_limit_says_so_at_the_step_and_beside_it_what_it_may_write(site: Site) -> None:

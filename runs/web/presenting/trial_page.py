@@ -97,11 +97,22 @@ def trial_page(trial: "Trial", run: "Run") -> dict[str, Any]:
 
 
 def _note(badge: str, document: dict[str, Any]) -> str:
-    """The badge's sentence; of what stood among the outputs and was not graded also how many of which kind."""
+    """The badge's sentence; also how many answers it is about, or of what was not graded how many of which kind."""
     sentence = BADGES.get(badge, badge)
+    answers = (document.get("usage") or {}).get(_COUNTED.get(badge, ""))
+    if answers:
+        return f"{sentence} {words.counted(answers, 'answer')}."
     counts = (document.get("output") or {}).get("passed_over") if badge == "output_passed_over" else None
     kinds = [f"{code.rpartition('.')[2]} {words.number(count)}" for code, count in (counts or {}).items()]
     return f"{sentence} {', '.join(kinds)}." if kinds else sentence
+
+
+# Where the normalized result counts the answers that a badge is about.
+_COUNTED = {
+    "answer_cut": "answers_cut",
+    "model_refused": "answers_refused",
+    "context_window_exceeded": "context_overflows",
+}
 
 
 def result_of(trial: "Trial") -> dict[str, Any]:

@@ -33,6 +33,9 @@ NOTABLE = (
     "tmpfs_full",
     "graded_after_limit",
     "output_passed_over",
+    "answer_cut",
+    "model_refused",
+    "context_window_exceeded",
 )
 
 

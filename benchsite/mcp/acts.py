@@ -34,60 +34,60 @@ from runs.services.refusals import BadInput
 from runs.services.runlog import read_log
 
 
-def preview(user: User, given: PreviewArguments) -> CallToolResult:
+def preview(user: User, arguments: PreviewArguments) -> CallToolResult:
     """What would be executed, with every check. Starts nothing; valid for 15 minutes."""
     access.require(user, access.START)
-    profile = registry.find_profile(given.profile)
+    profile = registry.find_profile(arguments.profile)
     choice = Choice(
         profile=profile,
         bundle=registry.bundle_of(profile),
-        endpoint=registry.find_endpoint(given.endpoint or ""),
-        worker=registry.find_worker(settings.WORKER_NAME if given.worker is None else given.worker),
-        tasks=given.tasks,
-        max_trial_seconds=given.max_trial_seconds,
-        max_steps=given.max_steps,
+        endpoint=registry.find_endpoint(arguments.endpoint or ""),
+        worker=registry.find_worker(settings.WORKER_NAME if arguments.worker is None else arguments.worker),
+        tasks=arguments.tasks,
+        max_trial_seconds=arguments.max_trial_seconds,
+        max_steps=arguments.max_steps,
     )
     made = make_preview(user=user, choice=choice)
     return answer(preview_document(made), exact=("spec",))
 
 
-def start(user: User, given: StartArguments) -> CallToolResult:
+def start(user: User, arguments: StartArguments) -> CallToolResult:
     """Start what a preview of this user showed; the same preview twice gives the same run."""
     run = starting.confirm_by_hash(
-        user=user, preview_id=given.preview, spec_sha256=given.spec_sha256, accepted=given.accept
+        user=user, preview_id=arguments.preview, spec_sha256=arguments.spec_sha256, accepted=arguments.accept
     )
     return _run(user, run.key)
 
 
-def status(user: User, given: StatusArguments) -> CallToolResult:
+def status(user: User, arguments: StatusArguments) -> CallToolResult:
     access.require(user, access.VIEW)
-    if given.run is not None:
-        return _run(user, given.run)
+    if arguments.run is not None:
+        return _run(user, arguments.run)
     newest = Run.objects.select_related("profile", "bundle", "endpoint", "worker").prefetch_related("trials")
-    return answer(runs_document(newest[: given.limit]))
+    return answer(runs_document(newest[: arguments.limit]))
 
 
-def logs(user: User, given: LogsArguments) -> CallToolResult:
+def logs(user: User, arguments: LogsArguments) -> CallToolResult:
     """Lines from a cursor on; fewer than asked for when their text would be more than 64 KiB."""
     access.require(user, access.READ_PRIVATE)
-    run = find_run(given.run)
-    window = read_log(run, cursor=given.cursor, limit=given.limit)
+    run = find_run(arguments.run)
+    window = read_log(run, cursor=arguments.cursor, limit=arguments.limit)
     if lines := _within_limit(window.lines):
         window = replace(window, lines=lines, next_cursor=lines[-1].seq + 1)
     return answer(mcp_logs_document(run, window))
 
 
-def cancel(user: User, given: RunArguments) -> CallToolResult:
+def cancel(user: User, arguments: RunArguments) -> CallToolResult:
     access.require(user, access.CANCEL)
-    run = find_run(given.run)
+    run = find_run(arguments.run)
     outcome = lifecycle.request_cancel(run.pk, user=user)
     return _run(user, run.key, outcome=outcome.value)
 
 
-def cleanup(user: User, given: RunArguments) -> CallToolResult:
+def cleanup(user: User, arguments: RunArguments) -> CallToolResult:
     """Ask the run's worker to clean up again."""
     access.require(user, access.CLEAN)
-    run = find_run(given.run)
+    run = find_run(arguments.run)
     asked = request_cleanup(user=user, run=run)
     return _run(user, run.key, asked=asked)
 
@@ -112,24 +112,24 @@ class BeyondEnd(BadInput):
     code = "evidence.beyond_end"
 
 
-def evidence_list(user: User, given: EvidenceListArguments) -> CallToolResult:
+def evidence_list(user: User, arguments: EvidenceListArguments) -> CallToolResult:
     """The register of a run: every file for operators, the public ones for viewers."""
     access.require(user, access.VIEW)
-    run = find_run(given.run)
-    rows = list(artifacts_for(user, run).filter(pk__gt=given.cursor).order_by("pk")[: given.limit + 1])
-    files = rows[: given.limit]
+    run = find_run(arguments.run)
+    rows = list(artifacts_for(user, run).filter(pk__gt=arguments.cursor).order_by("pk")[: arguments.limit + 1])
+    files = rows[: arguments.limit]
     return answer(mcp_evidence_document(run, files, files[-1].pk if len(rows) > len(files) else None))
 
 
-def evidence_read(user: User, given: EvidenceReadArguments) -> CallToolResult:
+def evidence_read(user: User, arguments: EvidenceReadArguments) -> CallToolResult:
     """At most 64 KiB of a file as text, proved to be what was registered."""
-    artifact = artifact_for(user, given.file)
-    if given.offset > artifact.size:
+    artifact = artifact_for(user, arguments.file)
+    if arguments.offset > artifact.size:
         raise BeyondEnd(f"The file has {artifact.size:,} bytes; give a smaller offset.")
-    end = min(given.offset + given.length, artifact.size)
-    data = read_range(user, artifact, given.offset, end)
-    text, end = _whole_characters(data, given.offset, artifact.size)
-    return answer(mcp_evidence_part_document(artifact, text, given.offset, end if end < artifact.size else None))
+    end = min(arguments.offset + arguments.length, artifact.size)
+    data = read_range(user, artifact, arguments.offset, end)
+    text, end = _whole_characters(data, arguments.offset, artifact.size)
+    return answer(mcp_evidence_part_document(artifact, text, arguments.offset, end if end < artifact.size else None))
 
 
 def _whole_characters(data: bytes, start: int, size: int) -> tuple[str, int]:

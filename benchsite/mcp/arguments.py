@@ -24,7 +24,7 @@ MIN_PART = 4  # the longest character in UTF-8, so that every call gets further
 _MAX_NUMBER = 2**53 - 1  # what every JSON reader can hold
 
 
-def _whole(given: Any) -> Any:
+def _whole_number(given: Any) -> Any:
     if given is not None and (type(given) is not int or abs(given) >= 10**MAX_DIGITS):
         raise custom(NotWhole.code, WHOLE_WANTED)
     return given
@@ -32,7 +32,7 @@ def _whole(given: Any) -> Any:
 
 _RUN = Field(description="Id of a run, or its first 8 characters or more", examples=["0f3a9c21"])
 RunId = Annotated[str, _RUN]
-Number = Annotated[int | None, BeforeValidator(_whole)]
+Number = Annotated[int | None, BeforeValidator(_whole_number)]
 
 
 class PreviewArguments(Closed):

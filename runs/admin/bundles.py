@@ -67,13 +67,13 @@ class TaskBundleAdmin(ReadOnly):
 
     @admin.action(description="Approve the selected revisions", permissions=["review"])
     def review(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
-        self._each(request, queryset, "reviewed", lambda one: reviewing.review(one, user=request.user))
+        self._act_on_each(request, queryset, "reviewed", lambda one: reviewing.review(one, user=request.user))
 
     @admin.action(description="Retire the selected revisions", permissions=["review"])
     def retire(self, request: HttpRequest, queryset: QuerySet[TaskBundle]) -> None:
-        self._each(request, queryset, "retired", lambda one: reviewing.retire(one, user=request.user))
+        self._act_on_each(request, queryset, "retired", lambda one: reviewing.retire(one, user=request.user))
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[TaskBundle], word: str, act: Any) -> None:
+    def _act_on_each(self, request: HttpRequest, queryset: QuerySet[TaskBundle], word: str, act: Any) -> None:
         access.require(request.user, access.REVIEW_BUNDLE)
         for bundle in queryset.order_by("name", "revision"):
             try:

@@ -65,7 +65,7 @@ def known(column: str, values: Iterable[str]) -> type[admin.SimpleListFilter]:
     return type(f"Known{column.title().replace('_', '')}", (_Known,), own)
 
 
-class Left(admin.SimpleListFilter):
+class LeftoverFilter(admin.SimpleListFilter):
     """Whether a resource may still exist: anything but removed or absent."""
 
     title = "removal"

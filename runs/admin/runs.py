@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.admin.forms import EndpointForm, ProfileForm
-from runs.admin.read_only import Left, ReadOnly, known
+from runs.admin.read_only import LeftoverFilter, ReadOnly, known
 from runs.models import AuditEntry, Endpoint, EndpointTest, OwnedResource, Profile, Run, Trial, Worker
 from runs.outcomes.codes import FailureClass
 from runs.ownership.document import Outcome, Role
@@ -109,7 +109,7 @@ class TrialAdmin(ReadOnly):
 @admin.register(OwnedResource)
 class OwnedResourceAdmin(ReadOnly):
     list_display = ("run", "role", "kind", "trial", "short_id", "stage", "outcome", "attempts", "updated_at")
-    list_filter = (Left, known("role", Role), known("outcome", Outcome))
+    list_filter = (LeftoverFilter, known("role", Role), known("outcome", Outcome))
     search_fields = ("=run__id", "resource_id")
     list_select_related = ("run",)
     ordering = ("-id",)

@@ -71,8 +71,8 @@ def is_agent_config(command: str) -> bool:
 
 def agent_command(command: str, model: str, instruction: str) -> bool:
     """Whether this is the adapter's command for exactly this model and instruction, with nothing beside it."""
-    told = f"mini-swe-agent --yolo --model={model} --task={shlex.quote(instruction)} "
-    before, found, after = command.partition(told)
+    expected = f"mini-swe-agent --yolo --model={model} --task={shlex.quote(instruction)} "
+    before, found, after = command.partition(expected)
     return bool(found) and _BEFORE_AGENT.fullmatch(before) is not None and _AFTER_AGENT.fullmatch(after) is not None
 
 

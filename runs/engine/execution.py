@@ -26,7 +26,7 @@ from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.credentials import CredentialError, read_credential
-from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, now, write_document
+from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, write_document
 from runs.engine.host.same_engine import remember_engine
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
@@ -45,7 +45,7 @@ from runs.engine.trials.processes import LaunchFailed
 from runs.engine.trials.run_log import RunLog
 from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
-from runs.ownership import Journal, JournalError, process_identity
+from runs.ownership import Journal, JournalError, process_identity, utc_now
 from runs.ownership.storage import replace_whole
 from runs.services import endpoint_switch, lifecycle
 
@@ -172,7 +172,7 @@ class Execution:
                 "schema": RUN_FACTS_SCHEMA,
                 "run_id": self.run.key,
                 "spec_sha256": self.run.spec_sha256,
-                "started_at": now(),
+                "started_at": utc_now(),
                 "ended_at": None,
                 "cancel_requested_at": None,
                 "interrupted": False,

@@ -115,11 +115,11 @@ class SiteCommand(BaseCommand):
         one is a defect."""
         code, sentence, detail = getattr(error, "code", None), getattr(error, "sentence", None), ""
         if not (isinstance(code, str) and isinstance(sentence, str)):
-            trouble = disk_trouble(error)
+            on_disk = disk_trouble(error)
             if unusable := database_trouble(error):
                 code, sentence = UNUSABLE, unusable
-            elif trouble is not None:
-                code, sentence, detail = trouble.code, trouble.sentence, trouble.detail
+            elif on_disk is not None:
+                code, sentence, detail = on_disk.code, on_disk.sentence, on_disk.detail
             else:
                 code, detail = "command.failed", traceback.format_exc()
                 sentence = f"The command failed unexpectedly ({type(error).__name__}); please report it."

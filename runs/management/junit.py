@@ -94,13 +94,13 @@ def _whole_run(run: Mapping[str, Any]) -> _Case | None:
     if run["cleanup"] == "failed":
         return _Case("cleanup", "error", "cleanup_failed", "something that the run owned may be left behind")
     buckets = {trial["bucket"] for trial in run["trials"]}
-    told = {
+    shown_by_trials = {
         "passed": buckets == {"passed"},
         "failed": "failed" in buckets,
         "cancelled": "cancelled" in buckets,
         None: None in buckets,
     }
-    if told.get(run["verdict"], "error" in buckets):
+    if shown_by_trials.get(run["verdict"], "error" in buckets):
         return None
     if run["verdict"] == "cancelled":
         return _Case("verdict", "skipped", "", "the run was cancelled")

@@ -43,7 +43,7 @@ class _Newest(forms.ModelChoiceField):  # type: ignore[type-arg]
         return str(obj)
 
 
-class _Whole(forms.IntegerField):
+class _WholeNumber(forms.IntegerField):
     def to_python(self, value: Any) -> int | None:
         """Read as by the commands: `5.0` is no whole number."""
         if value in self.empty_values:
@@ -78,8 +78,10 @@ class RunForm(forms.Form):
         label="Tasks",
         help_text="None selected: all of them. Tasks run in the profile's order.",
     )
-    max_steps = _Whole(required=False, widget=_at_least_1(), label="Steps per task", help_text=_OPTIONAL)
-    max_trial_seconds = _Whole(required=False, widget=_at_least_1(), label="Seconds per trial", help_text=_OPTIONAL)
+    max_steps = _WholeNumber(required=False, widget=_at_least_1(), label="Steps per task", help_text=_OPTIONAL)
+    max_trial_seconds = _WholeNumber(
+        required=False, widget=_at_least_1(), label="Seconds per trial", help_text=_OPTIONAL
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -26,13 +26,13 @@ from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
 from runs.engine.ending.judge import Judged, the_judge
 from runs.engine.host.credentials import CredentialError, read_credential
-from runs.engine.host.folder import FactsDamaged, RunFolder, now
+from runs.engine.host.folder import FactsDamaged, RunFolder
 from runs.engine.host.same_engine import connect_same
 from runs.engine.network.gateway import RunGateway, keep_ledger
 from runs.engine.network.transcript import keep_transcript
 from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
-from runs.ownership import Journal, JournalDocument, JournalError
+from runs.ownership import Journal, JournalDocument, JournalError, utc_now
 from runs.services import lifecycle, runlog
 from runs.services.transitions import Failure, ResourceState
 
@@ -218,7 +218,7 @@ def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_e
         return
     asked = lifecycle.cancel_requested_at(run_id)
     changes: dict[str, Any] = {
-        "ended_at": facts.get("ended_at") or now(),
+        "ended_at": facts.get("ended_at") or utc_now(),
         "interrupted": facts.get("interrupted") or interrupted,
         # As it is kept from here on: whoever exchanges it later has to change this too.
         "ledger_sha256": sha256(folder.ledger.read_bytes()) if folder.ledger.exists() else None,

@@ -7,7 +7,6 @@ all that a cleanup may delete.
 import json
 import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,6 @@ from runs.ownership.storage import replace_whole
 
 RUN_FACTS_SCHEMA = "benchsite.run-facts/v1"
 SUPERVISION_SCHEMA = "benchsite.supervision/v1"
-
-
-def now() -> str:
-    """The wall clock as every document of a run writes it: ISO 8601, UTC, microseconds, Z."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class FactsDamaged(ValueError):

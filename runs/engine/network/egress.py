@@ -115,7 +115,7 @@ def prove_egress(
             "targets": [asdict(target) for target in targets],
         }
         bounds = {"bound_s": PROBE_BOUND_SECONDS, "nofile": MAX_TARGETS + 64}
-        seen = _whole(said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, **bounds))
+        seen = _complete_report(said_by_probe(api, journal, gateway, image_id, PROGRAM, plan, **bounds))
     return judge(seen, gateway.address, [*_unprovable(listening, targets)])
 
 
@@ -145,11 +145,11 @@ def _isolated(name: str, attempts: list[dict[str, Any]]) -> ProbeCheck:
     if not own:
         required = name in _ALWAYS_TRIED
         return ProbeCheck(name, not required, "egress.not_tried" if required else None, _NOT_TRIED)
-    detail = ", ".join(_said(attempt) for attempt in (reached or own)[:8])
+    detail = ", ".join(_attempt_words(attempt) for attempt in (reached or own)[:8])
     return ProbeCheck(name, not reached, _ISOLATED[name] if reached else None, detail)
 
 
-def _said(attempt: dict[str, Any]) -> str:
+def _attempt_words(attempt: dict[str, Any]) -> str:
     place = attempt.get("lookup") or f"{attempt['address']} port {attempt['port']}"
     return f"{place}: {attempt['outcome']}"
 
@@ -233,7 +233,7 @@ def _unprovable(listening: int | None, targets: list[Target]) -> Iterator[str]:
         yield f"This host has more addresses than were tried ({MAX_TARGETS} attempts)."
 
 
-def _whole(said: dict[str, Any] | None) -> dict[str, Any] | None:
+def _complete_report(said: dict[str, Any] | None) -> dict[str, Any] | None:
     """What the probe said, when it has the form that the probe's program prints."""
     whole = said is not None and isinstance(said.get("attempts"), list) and isinstance(said.get("gateway"), dict)
     return said if whole else None

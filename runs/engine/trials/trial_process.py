@@ -15,9 +15,9 @@ from typing import Any
 
 import runs
 from runs.containers import engine_address
-from runs.engine.host.folder import SUPERVISION_SCHEMA, RunFolder, now, write_document
+from runs.engine.host.folder import SUPERVISION_SCHEMA, RunFolder, write_document
 from runs.engine.trials.processes import Launched, StopReport, launch, stop_group
-from runs.ownership import Journal, ProcessIdentity
+from runs.ownership import Journal, ProcessIdentity, utc_now
 
 TICK_S = 0.1
 ATTENDANT = Path(runs.__file__).resolve().parent / "attendant"
@@ -95,7 +95,7 @@ class TrialProcess:
 
     def go(self, token: str) -> None:
         """Tell the waiting process its trial's token: the trial's clock starts here."""
-        self.started_at, self.mono_started = now(), time.monotonic()
+        self.started_at, self.mono_started = utc_now(), time.monotonic()
         self.child.tell(json.dumps({"token": token}).encode() + b"\n")
 
     def watch(self, reason_to_stop: Callable[[], Reason | None], on_event: Callable[[dict[str, Any]], None]) -> Reason:
@@ -131,7 +131,7 @@ class TrialProcess:
                 "schema": SUPERVISION_SCHEMA,
                 "trial": self.ordinal,
                 "started_at": self.started_at,
-                "ended_at": now(),
+                "ended_at": utc_now(),
                 "mono_started": self.mono_started,
                 "mono_ended": time.monotonic(),
                 "exit_code": code if code is not None and code >= 0 else None,

@@ -40,14 +40,14 @@ class Command(SiteCommand):
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW)
         if options["run"]:
-            return self._one(user, options)
+            return self._show_run(user, options)
         if options["junit"] or options["summary"]:
             raise BadInput("--junit and --summary report one run; name it.")
         if not 1 <= options["limit"] <= _MOST:
             raise BadInput(f"--limit is 1 to {_MOST}.")
         return self._list(options["limit"])
 
-    def _one(self, user: User, options: dict[str, Any]) -> Exit:
+    def _show_run(self, user: User, options: dict[str, Any]) -> Exit:
         run = find_run(options["run"])
         check_reports(options)
         private = access.may(user, access.READ_PRIVATE)

@@ -20,7 +20,7 @@ _STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "failed", Cleanup.DECLARED: "
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class OwnedRow:
     """One container or network; ``full_id`` is empty for those who may not read private ids."""
 
     word: str
@@ -39,8 +39,8 @@ class Owned:
     found: int
     removed: int
     left: int
-    things_left: list[Thing] = field(default_factory=list)
-    things_gone: list[Thing] = field(default_factory=list)
+    rows_left: list[OwnedRow] = field(default_factory=list)
+    rows_gone: list[OwnedRow] = field(default_factory=list)
     final: bool = False
     retryable: bool = False
     pending: bool = False
@@ -52,18 +52,18 @@ class Owned:
 
 def owned(run: "Run", rows: "list[OwnedResource]", *, private: bool) -> Owned:
     """The panel of ``run``; ``private`` is whether the reader may see exact ids and details."""
-    things = [_thing(row, final=run.terminal, private=private) for row in rows if row.resource_id or row.left]
-    left = [thing for thing in things if thing.left]
-    gone = [thing for thing in things if not thing.left]
+    shown = [_owned_row(row, final=run.terminal, private=private) for row in rows if row.resource_id or row.left]
+    left = [row for row in shown if row.left]
+    gone = [row for row in shown if not row.left]
     return Owned(
-        found=len(things),
+        found=len(shown),
         removed=len(gone),
         left=len(left),
-        things_left=left,
-        things_gone=gone,
+        rows_left=left,
+        rows_gone=gone,
         final=run.terminal,
         retryable=run.terminal and run.cleanup == Cleanup.FAILED,
-        pending=not run.terminal and not things,
+        pending=not run.terminal and not shown,
         attempts=run.cleanup_attempts,
         state=_STATES.get(Cleanup(run.cleanup), ""),
         statement=_statement(len(left)),
@@ -86,13 +86,13 @@ def in_words(panel: Owned) -> str:
     return f"{panel.left} of {panel.found} left" if panel.left else f"{panel.removed} of {panel.found} removed"
 
 
-def _thing(row: "OwnedResource", *, final: bool, private: bool) -> Thing:
+def _owned_row(row: "OwnedResource", *, final: bool, private: bool) -> OwnedRow:
     name = "Network" if row.kind == "network" or row.role == "network" else row.role.capitalize()
     trial = f", trial {row.trial}" if row.trial else ""
     reason = _REASONS.get(row.outcome, "It may still exist.") if row.left and final else ""
     if private and row.detail:
         reason = f"{reason} {visible(row.detail)}".strip()
-    return Thing(
+    return OwnedRow(
         word=name + trial,
         full_id=row.resource_id if private else "",
         left=row.left,

@@ -77,7 +77,7 @@ def _stops(run: "Run", panel: Owned) -> list[str]:
     if run.state == RunState.QUEUED:
         return ["nothing runs yet: the run is removed from the queue and never starts"]
     stops = ["the harness and its process group"] if run.stage == Stage.TRIAL else []
-    names = Counter(thing.word.lower() for thing in panel.things_left)
+    names = Counter(thing.word.lower() for thing in panel.rows_left)
     stops += [f"the {name}" if n == 1 else f"{words.spelled(n)} {name}s" for name, n in names.items()]
     return stops or ["what the worker has created so far"]
 

@@ -59,12 +59,12 @@ def _context(request: HttpRequest, trial: Trial) -> dict[str, Any]:
             (row, "" if row.share is None else charts.meter(row.share, "hit" if row.reached else ""))
             for row in page["limits"]
         ],
-        "around": _around(trial),
+        "around": _neighbours(trial),
         "private": access.may(request.user, access.READ_PRIVATE),
     }
 
 
-def _around(trial: Trial) -> dict[str, Trial]:
+def _neighbours(trial: Trial) -> dict[str, Trial]:
     """The trials before and after, by word."""
     near = trial.run.trials.filter(ordinal__in=[trial.ordinal - 1, trial.ordinal + 1])
     found = {row.ordinal: row for row in near.only("ordinal", "task_name")}

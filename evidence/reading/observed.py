@@ -27,6 +27,7 @@ MAX_LINE_BYTES = 1024 * 1024
 MAX_TRANSFERS = 64  # a trial has at most fifteen: the task's files and logs, and four outputs and a place of Harbor's
 MAX_NAMED = 64  # warnings, writable folders, kinds of what was refused
 MAX_PROBLEMS = 20
+DURATION_SLACK_S = 1.0
 AGENT = "agent"
 VERIFIER = "verifier"
 REDACTED = "[REDACTED]"
@@ -314,6 +315,12 @@ def _contradictions(event: AnyEvent, number: int) -> Iterator[str]:
         yield "sequence"
     if isinstance(event, Exec) and event.cancelled and event.ended:
         yield "a cancelled command that ended"
+    if (
+        isinstance(event, Exec)
+        and event.ended
+        and event.started_mono + event.duration_s > event.mono + DURATION_SLACK_S
+    ):
+        yield "a command that took longer than until its end"
     if isinstance(event, Transfer):
         yield from (upload_contradictions if event.direction == "upload" else download_contradictions)(event)
 

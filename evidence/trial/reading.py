@@ -96,9 +96,11 @@ def _checks(context: RunContext, files: TrialFiles, number: int) -> list[Proof]:
 def _missing_checks(context: RunContext, number: int) -> list[Proof]:
     """A trial of which nothing was recorded was not started: it has no container then, and asked the model nothing.
 
-    Of a run that was interrupted, or that failed, the records may not have come to be written.
+    Of a run that was interrupted, or that failed, the records may not have come to be written; but the trial's plan,
+    by which its containers are made, lies in its folder before there is any.
     """
-    if context.interrupted or context.document.get("failure") is not None:
+    cut_short = context.interrupted or context.document.get("failure") is not None
+    if cut_short and context.folder.names(f"trials/{number}", limit=1):
         return []
     resources = context.journal.resources if context.journal is not None else ()
     made = sum(each.intent.trial == number and each.resource_id is not None for each in resources)

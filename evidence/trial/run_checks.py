@@ -5,13 +5,13 @@ which all went well has none of them.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from evidence.reading.observed import AGENT, Observed
 from evidence.reading.proofs import Proof, at, mapping, sequence
 from evidence.trial.container_checks import SESSION_ENDS
-from runs.checks.readiness import ANSWER, CREDENTIAL, MODEL, REACHED
+from runs.checks.readiness import ANSWER, CREDENTIAL, MODEL, REACHED, refuses_start
 from runs.documents.run_spec import RunSpec
 from runs.ownership.document import JournalDocument, Role
 
@@ -103,13 +103,18 @@ def prepared_proofs(document: dict[str, Any], spec: RunSpec) -> tuple[Proof, ...
         Proof(
             "proof.preflight",
             _UNPROVED,
-            _held(document.get("preflight"), PREPARED, recorded=recorded),
+            _held(document.get("preflight"), PREPARED, lambda check: check.get("name") in PREPARED, recorded=recorded),
             "no preflight that passed",
         ),
         Proof(
             "proof.ready",
             _UNPROVED,
-            _held(at(document, "readiness", "checks"), ASKED, recorded=recorded),
+            _held(
+                at(document, "readiness", "checks"),
+                ASKED,
+                lambda check: refuses_start(str(check.get("code"))),
+                recorded=recorded,
+            ),
             "the endpoint was not ready",
         ),
         Proof("proof.gateway", _UNPROVED, document.get("gateway") is not None, "no gateway was recorded"),
@@ -117,10 +122,14 @@ def prepared_proofs(document: dict[str, Any], spec: RunSpec) -> tuple[Proof, ...
     )
 
 
-def _held(checks: Any, needed: frozenset[str], *, recorded: bool) -> bool:
-    """Whether each of these stands there and none refuses the start; of a version that wrote none, nothing is asked."""
+def _held(checks: Any, needed: frozenset[str], refuses: Callable[[Mapping[str, Any]], bool], *, recorded: bool) -> bool:
+    """Whether each of these stands there and none refuses the start; of a version that wrote none, nothing is asked.
+
+    One that failed refuses it by its level, and also when it `refuses` although it is called a note.
+    """
     if checks is None and not recorded:
         return True
     found = [mapping(check) for check in sequence(checks)]
-    refused = any(check.get("level") == "block" and check.get("passed") is not True for check in found)
+    failed = [check for check in found if check.get("passed") is not True]
+    refused = any(check.get("level") == "block" or refuses(check) for check in failed)
     return needed <= {check.get("name") for check in found} and not refused

@@ -193,6 +193,11 @@ def failure_class(code: str) -> str:
     return _OUTCOMES[code].failure_class if code in _OUTCOMES else _OURS
 
 
+def refuses_start(code: str) -> bool:
+    """Whether a check that failed with this code refuses a run's start, whatever level it says that it has."""
+    return code in _OUTCOMES and _OUTCOMES[code].required
+
+
 def _outcome(answer: Answer | None) -> str | None:
     """The code of what went wrong; None for a well-formed completion by the declared model."""
     if answer is None:

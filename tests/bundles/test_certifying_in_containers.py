@@ -1,6 +1,7 @@
 """The packaged bundle's verifier in its own container: the kinds of cases that a certification tries."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,21 @@ def test_a_case_is_graded_in_a_container_as_it_must(name, grader, tmp_path):
     result = grader.grade(ENVIRONMENT_SMOKE / "tasks" / TASK, tmp_path)
     assert (result.exit_code, result.reward) == (0, case.expected)
     assert list(result.reward_files) == ["reward.json"]
+
+
+@pytest.mark.parametrize(("more", "reward"), [("", 1), ("mkdir /logs/verifier/reward.json", None)])
+def test_what_is_no_plain_file_beside_a_reward_is_named_and_not_read(grader, tmp_path, more, reward):
+    task, root = tmp_path / "task", tmp_path / "root"
+    shutil.copytree(ENVIRONMENT_SMOKE / "tasks" / TASK, task)
+    root.mkdir()
+    (task / "tests/test.sh").write_text(
+        "#!/bin/sh\ncd /logs/verifier\nmkdir details\necho 0 > details/reward.txt\nmkfifo pipe\n"
+        f"ln -s details/reward.txt link\necho 1 > reward.txt\n{more}\n"
+    )
+    result = grader.grade(task, root)
+    assert (result.exit_code, result.reward) == (0, reward)
+    names = {"details": b"", "link": b"", "pipe": b"", "reward.txt": b"1\n"}
+    assert result.reward_files == (names if not more else names | {"reward.json": b""})
 
 
 def test_no_container_is_left_behind(grader, journal, tmp_path):

@@ -37,7 +37,7 @@ def move(what: dict[str, Any], before: dict[str, Any]) -> Change:
         after = run.trial.events[at]
         event.update(mono=after["mono"], at=after["at"])
         if "started_mono" in event:
-            event["started_mono"] = run.trial.events[at - 1]["mono"]
+            event.update(started_mono=run.trial.events[at - 1]["mono"], duration_s=0.0)
         run.trial.events.insert(at, event)
 
     return change
@@ -50,7 +50,7 @@ def again(name: str, **match: Any) -> Change:
         place = index(run, name, **match)
         copy = dict(run.trial.events[place])
         if "started_mono" in copy:
-            copy["started_mono"] = copy["mono"]
+            copy.update(started_mono=copy["mono"], duration_s=0.0)
         run.trial.events.insert(place + 1, copy)
 
     return change

@@ -35,6 +35,9 @@ def as_file(place: Path) -> None:
     place.write_text("x")
 
 
+FAILED = {"stage": "trial", "class": "worker_runtime", "code": "worker_runtime.engine", "detail": ""}
+
+
 @pytest.mark.parametrize("place", ["trials/1", "trials"])
 @pytest.mark.parametrize("lose", [shutil.rmtree, as_link, as_file], ids=["deleted", "a link", "a file"])
 @pytest.mark.parametrize("kept", ["journal", "ledger"])
@@ -51,6 +54,22 @@ def test_a_started_trial_without_its_records_is_missing_and_not_one_that_never_s
     checks = {check.code for check in read_run(folder).trials[0].checks if not check.ok}
     assert "integrity.trial_missing" in checks
     assert first_of(folder).startswith("integrity.")
+
+
+@pytest.mark.parametrize("ended", [{"interrupted": True}, {"failure": FAILED}], ids=["interrupted", "failed"])
+@pytest.mark.parametrize("left", ["", "environment.json"])
+def test_of_a_run_that_broke_off_a_started_trial_has_its_folder_at_least(
+    ended: dict[str, Any], left: str, tmp_path: Path
+) -> None:
+    run = passing_run(1)
+    run.run.update(ended)
+    folder = run.write(tmp_path / "run")
+    plan = (folder / "trials/1/environment.json").read_bytes()
+    shutil.rmtree(folder / "trials/1")
+    if left:
+        (folder / "trials/1").mkdir()
+        (folder / "trials/1" / left).write_bytes(plan)
+    assert (first_of(folder) == "integrity.trial_missing") == (not left)
 
 
 def test_a_trial_of_a_run_that_was_cancelled_before_it_left_nothing_and_misses_nothing(tmp_path: Path) -> None:

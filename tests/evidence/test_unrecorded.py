@@ -8,8 +8,10 @@ import pytest
 
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
+from evidence.trial.run_checks import PREPARED
+from runs.checks.readiness import ANSWER, CREDENTIAL, MODEL
 from runs.outcomes.buckets import Bucket
-from tests.evidence.folders import RunCase, list_files, load_run, passing_run, sha256
+from tests.evidence.folders import RunCase, list_files, load_run, passing_run, preflight_check, sha256
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 type Change = Callable[[RunCase], object]
@@ -151,6 +153,44 @@ def test_a_check_that_refused_the_start_is_believed_in_a_record_of_any_version(
         _as_version_1(run)
     judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
     assert judged.code == "invalid_evaluation.proof_missing"
+
+
+def _failed(name: str, code: str = "") -> Change:
+    def change(run: RunCase) -> None:
+        (found,) = [c for c in (*run.run["preflight"], *run.run["readiness"]["checks"]) if c["name"] == name]
+        found.update(passed=False, level="note", code=code or found["code"])
+
+    return change
+
+
+@pytest.mark.parametrize("level", ["note", "accept"])
+@pytest.mark.parametrize(
+    ("change", "passes"),
+    [
+        *((_failed(name), False) for name in sorted(PREPARED)),
+        (_failed(CREDENTIAL, "endpoint.auth_refused"), False),
+        (_failed(MODEL, "endpoint.wrong_model"), False),
+        (_failed(ANSWER, "endpoint.rate_limited"), False),
+        (_failed(MODEL, "endpoint.model_not_listed"), True),
+        (lambda run: run.run["preflight"].append(preflight_check("limit core") | {"passed": False}), True),
+    ],
+)
+def test_a_check_that_refuses_the_start_is_no_note(change: Change, passes: bool, level: str, tmp_path: Path) -> None:
+    run = passing_run(1)
+    change(run)
+    for check in (*run.run["preflight"], *run.run["readiness"]["checks"]):
+        if not check["passed"]:
+            check["level"] = level
+    judged = classify_trial(read_run(run.write(tmp_path / "run")).trials[0])
+    assert judged.code == ("passed.reward_1" if passes else "invalid_evaluation.proof_missing")
+
+
+@pytest.mark.parametrize(("longer", "code"), [(0.9, "passed.reward_1"), (1.1, "integrity.observed_broken")])
+def test_a_command_takes_no_longer_than_from_its_start_to_its_end(longer: float, code: str, tmp_path: Path) -> None:
+    run = passing_run(1)
+    command = run.trial.event("exec", purpose="agent")
+    command["duration_s"] = command["mono"] - command["started_mono"] + longer
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).code == code
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, "passed.reward_1"), (2, "invalid_evaluation.told_differently")])

@@ -39,12 +39,20 @@ def _work(seconds: float) -> dict[str, object]:
 
 
 def _grade(seconds: float) -> dict[str, object]:
-    """The verifier's exit code, output and every file that it left where rewards are read from."""
+    """The verifier's exit code, output and all that it left where rewards are read from, by name."""
     folder = Path("/logs/verifier")
     folder.mkdir(parents=True, exist_ok=True)
     exit_code, output = _run(["/tests/test.sh"], "/tests", seconds)
-    rewards = {path.name: _text(path.read_bytes()[:MAX_BYTES]) for path in sorted(folder.iterdir())}
+    rewards = {path.name: _text(_content(path)) for path in sorted(folder.iterdir())}
     return {"exit_code": exit_code, "output": _text(output[:MAX_BYTES]), "rewards": rewards}
+
+
+def _content(path: Path) -> bytes:
+    """Nothing of what is no plain file, such as a folder or a link: it is there, and no reward."""
+    if path.is_symlink() or not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES)
 
 
 def _run(command: list[str], folder: str, seconds: float) -> "tuple[int | None, bytes]":

@@ -128,11 +128,12 @@ def follow(run: Run, *, user: User, progress: Progress, interrupts: Interrupts) 
 
     The first interrupt cancels the run in the name of ``user`` and waits on; the second one raises StoppedWaiting.
     """
+    rows = Run.objects.select_related("profile", "bundle", "endpoint", "worker").prefetch_related("trials")
     printed: set[str] = set()
     cancelling = False
     try:
         while True:
-            run = retry_database(partial(_reloaded, run))
+            run = retry_database(partial(rows.get, pk=run.pk))
             for line in _change_lines(run):
                 if line not in printed:
                     progress.line(line)
@@ -150,11 +151,6 @@ def follow(run: Run, *, user: User, progress: Progress, interrupts: Interrupts) 
         ended = lifecycle.request_cancel(run.pk, user=user) is transitions.CancelOutcome.ENDED
         what = "has ended" if ended else "is being cancelled"
         raise StoppedWaiting(f"Stopped waiting. Run {run.key} {what}; see: manage.py status {run.short}") from None
-
-
-def _reloaded(run: Run) -> Run:
-    related = ("profile", "bundle", "endpoint", "worker")
-    return Run.objects.select_related(*related).prefetch_related("trials").get(pk=run.pk)
 
 
 def _change_lines(run: Run) -> list[str]:

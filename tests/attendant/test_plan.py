@@ -31,10 +31,6 @@ def plan(**changes: Any) -> dict[str, Any]:
     }
 
 
-def agent_with(**changes: Any) -> dict[str, Any]:
-    return plan(roles={**plan()["roles"], "agent": {**plan()["roles"]["agent"], **changes}})
-
-
 def loaded(tmp_path: Path, document: object) -> Plan:
     path = tmp_path / "environment.json"
     path.write_text(json.dumps(document))

@@ -30,7 +30,7 @@ from runs.services.runlog import read_log
 from runs.services.transitions import ResourceState
 from tests.evidence.folders import RunCase, passing_run
 from tests.evidence.rows import run_of
-from tests.runs.rows import Process, person, run_row
+from tests.runs.rows import Process, again, person, run_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,10 +119,6 @@ def active(case: RunCase, tmp_path: Path) -> Run:
     shutil.copytree(folder, settings.DATA / "runs" / run.key)
     assert lifecycle.claim(run.pk, worker="local", identity=Process(), host="h")
     return run
-
-
-def again(run: Run) -> Run:
-    return Run.objects.get(pk=run.pk)
 
 
 ORDER = ["fence and stop", "connect", "keep logs", "close the gateway", "ingest", "remove", "publish", "finish"]

@@ -1,15 +1,13 @@
 """Rows for tests: a worker, a profile, a reviewed bundle, an endpoint and a queued run of three trials."""
 
-import uuid
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from runs.documents.bundle.packaged import ENVIRONMENT_SMOKE, read_bundle
-from runs.models import Endpoint, Preview, Profile, Run, TaskBundle, Trial, Worker
+from runs.models import Endpoint, Profile, Run, TaskBundle, Trial, Worker
 from runs.outcomes.buckets import Bucket
 from runs.services.transitions import TrialEnd
 
@@ -73,6 +71,11 @@ def endpoint_row(name: str = "scripted") -> Endpoint:
     return Endpoint.objects.get_or_create(name=name, version=1, defaults=values)[0]
 
 
+def again(run: Run) -> Run:
+    """The row as it is now."""
+    return Run.objects.get(pk=run.pk)
+
+
 def run_row(*, worker: str = "local", tasks: tuple[str, ...] = TASKS, **values: Any) -> Run:
     run = Run.objects.create(
         profile=profile_row(), bundle=bundle_row(), endpoint=endpoint_row(), worker=worker_row(worker),
@@ -82,12 +85,3 @@ def run_row(*, worker: str = "local", tasks: tuple[str, ...] = TASKS, **values: 
         Trial(run=run, ordinal=number, task_name=task, task_checksum=HEX) for number, task in enumerate(tasks, 1)
     )
     return run
-
-
-def preview_row(user: User, **values: Any) -> Preview:
-    defaults = {
-        "profile": profile_row(), "bundle": bundle_row(), "endpoint": endpoint_row(), "worker": worker_row(),
-        "spec": "{}", "spec_sha256": HEX, "expires_at": timezone.now() + timedelta(minutes=10), "id":
-        uuid.uuid4(),
-    }  # fmt: skip
-    return Preview.objects.create(user=user, **(defaults | values))

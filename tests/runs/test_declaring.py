@@ -25,7 +25,7 @@ from runs.services.runlog import Line, append_log
 from runs.web.presenting.banner import Situation, banner, counts_of
 from runs.web.presenting.owned import owned
 from runs.web.presenting.run_rows import run_row as listed
-from tests.runs.rows import PASSED, Process, person, run_row
+from tests.runs.rows import PASSED, Process, again, person, run_row
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("real_queue")]
 WHY = "Ada looked at the host: no container, no network"
@@ -74,10 +74,6 @@ def failed(*, host: str = "", resource: str = "") -> Run:
         values = {"nonce": "n", "kind": "container", "role": "agent", "stage": "started", "resource_id": resource}
         OwnedResource.objects.create(run=run, **values)
     return again(run)
-
-
-def again(run: Run) -> Run:
-    return Run.objects.get(pk=run.pk)
 
 
 def journal_of(run: Run) -> Journal:

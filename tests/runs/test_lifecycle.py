@@ -25,7 +25,7 @@ from runs.services.transitions import (
     NotActive,
     ResourceState,
 )
-from tests.runs.rows import ERROR, FAILED, PASSED, Process, person, run_row
+from tests.runs.rows import ERROR, FAILED, PASSED, Process, again, person, run_row
 
 pytestmark = pytest.mark.django_db
 
@@ -39,10 +39,6 @@ def evaluated(run: Run, *ends: transitions.TrialEnd) -> Run:
     for ordinal, end in enumerate(ends, 1):
         assert lifecycle.record_trial(run.pk, ordinal, end)
     return run
-
-
-def again(run: Run) -> Run:
-    return Run.objects.get(pk=run.pk)
 
 
 def finish_passed(run: Run) -> bool:

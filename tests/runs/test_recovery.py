@@ -20,7 +20,7 @@ from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, Outcome, Role, process_identity
 from runs.services import lifecycle, lost_hosts, transitions
 from tests.runs import fake_engine
-from tests.runs.rows import PASSED, Process, person, run_row
+from tests.runs.rows import PASSED, Process, again, person, run_row
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("real_queue")]
 
@@ -40,10 +40,6 @@ def me():
     identity = process_identity(os.getpid())
     assert identity is not None
     return identity
-
-
-def again(run: Run) -> Run:
-    return Run.objects.get(pk=run.pk)
 
 
 def ended(cleanup: Cleanup, *, host: str = "") -> Run:

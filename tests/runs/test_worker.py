@@ -28,7 +28,7 @@ from runs.models import Run, RunState, Worker
 from runs.services import lifecycle, queue, transitions
 from tests.runs import fake_engine
 from tests.runs.fake_engine import executions, go_file
-from tests.runs.rows import run_row
+from tests.runs.rows import again, run_row
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -75,10 +75,6 @@ def queued() -> Run:
     run = run_row()
     queue.put(run.pk, "local")
     return run
-
-
-def again(run: Run) -> Run:
-    return Run.objects.get(pk=run.pk)
 
 
 def eventually(holds: Callable[[], object]) -> None:

@@ -121,7 +121,10 @@ def cases_of(bundle_folder: Path, task: str, grader: Grader, scratch: Path | Non
     """Every case of one task; raises DocumentError when a reference script is missing."""
     scripts = bundle_folder / "certification" / task
     folder = bundle_folder / "tasks" / task
-    solution, wrong = _reference_scripts(scripts)
+    solution, wrong = scripts / "solution.sh", sorted(scripts.glob("wrong*.sh"))
+    if not solution.is_file() or not wrong:
+        sentence = "certification/<task>/ needs solution.sh and at least one wrong….sh"
+        raise refuse("certification.no_script", sentence, f"certification/{task}")
 
     def worked(script: Path, *more: Planting) -> Callable[[Path], None]:
         def prepare(root: Path) -> None:
@@ -181,14 +184,6 @@ def _replacing(answer: str, planting: Planting) -> Planting:
         planting.plant(root)
 
     return Planting(planting.name, plant)
-
-
-def _reference_scripts(scripts: Path) -> tuple[Path, list[Path]]:
-    solution, wrong = scripts / "solution.sh", sorted(scripts.glob("wrong*.sh"))
-    if not solution.is_file() or not wrong:
-        sentence = "certification/<task>/ needs solution.sh and at least one wrong….sh"
-        raise refuse("certification.no_script", sentence, f"certification/{scripts.name}")
-    return solution, wrong
 
 
 def _answers(grader: Grader, task: Path, solution: Path, scratch: Path | None) -> list[str]:

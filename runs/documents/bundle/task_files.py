@@ -52,7 +52,13 @@ class TaskRecord:
 def read_task(folder: Path) -> TaskRecord:
     """The task in a folder that is called like it; raises DocumentError with every problem, paths relative to it."""
     tree = read_tree(folder)
-    config, problems = _read_config(tree)
+    config: task_toml.TaskToml | None = None
+    problems: list[Problem] = []
+    if "task.toml" in tree.files:
+        config, found = task_toml.parse(tree.files["task.toml"])
+        for problem in found:
+            path = f"task.toml:{problem.path}" if problem.path else "task.toml"
+            problems.append(Problem(path, problem.code, problem.sentence))
     name_problem = names.task_name_problem(folder.name)
     problems += [*tree.problems, *([name_problem] if name_problem else []), *_file_problems(tree)]
     if problems or config is None:
@@ -66,18 +72,6 @@ def read_task(folder: Path) -> TaskRecord:
         digest=checksums.content_digest(records),
         config=config,
     )
-
-
-def _read_config(tree: Tree) -> tuple[task_toml.TaskToml | None, list[Problem]]:
-    if "task.toml" not in tree.files:
-        return None, []
-    config, problems = task_toml.parse(tree.files["task.toml"])
-    return config, [_in_config(problem) for problem in problems]
-
-
-def _in_config(problem: Problem) -> Problem:
-    path = f"task.toml:{problem.path}" if problem.path else "task.toml"
-    return Problem(path, problem.code, problem.sentence)
 
 
 def _file_problems(tree: Tree) -> Iterator[Problem]:

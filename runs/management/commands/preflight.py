@@ -1,6 +1,5 @@
 """Makes every check of this worker, and of a run that somebody might start on it; starts nothing."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,10 @@ class Command(SiteCommand):
         # What rows and the stored report say: of the run that was described, else of the worker alone.
         spec, checks = resolve(choice_of(options)) if is_chosen(options) else (None, stored_checks(worker))
         if not options["stored"]:
-            checks = _merged(checks, self._checked_now(options["worker"], worker, spec))
+            # A check that was made anew replaces the stored one of its name.
+            made = self._checked_now(options["worker"], worker, spec)
+            names = {check["name"] for check in made}
+            checks = worst_first([*(check for check in checks if check["name"] not in names), *made])
         self._print(worker, options, checks)
         document = preflight_document(
             options["worker"],
@@ -99,12 +101,6 @@ def _worker(name: str, *, must_exist: bool) -> Worker | None:
     if must_exist or name != settings.WORKER_NAME:
         return registry.find_worker(name)
     return Worker.objects.filter(name=name).first()
-
-
-def _merged(stored: Iterable[Check], made: list[Check]) -> list[Check]:
-    """A check that was made anew replaces the stored one of its name."""
-    names = {check["name"] for check in made}
-    return worst_first([*(check for check in stored if check["name"] not in names), *made])
 
 
 def _expected(worker: Worker | None, spec: RunSpec | None) -> "Expected":

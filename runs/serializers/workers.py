@@ -5,7 +5,7 @@ from typing import Any
 
 from benchsite.lib.problems import Problem
 from benchsite.lib.serializing import Document, serializes, timestamp
-from runs.models import Endpoint, EndpointTest, Worker
+from runs.models import Endpoint, EndpointStop, EndpointTest, Run, Worker
 from runs.services.workers import report_of
 
 
@@ -54,6 +54,13 @@ def endpoint_registration_document(
 def endpoint_retirement_document(endpoint: Endpoint, *, retired: bool) -> Document:
     """The version that was in use; `retired` is false when it was taken out of use meanwhile."""
     return {**_version(endpoint), "retired": retired}
+
+
+@serializes("benchsite.endpoint-switch/v1")
+def endpoint_switch_document(name: str, stop: EndpointStop | None, ended: Iterable[Run]) -> Document:
+    """Whether the endpoint's traffic is stopped now, by whom and why, and the runs that this act asked to end."""
+    said = stop and {"by": stop.stopped_by_name, "at": timestamp(stop.stopped_at), "reason": stop.reason}
+    return {"name": name, "stopped": said, "runs": [run.key for run in ended]}
 
 
 def _version(endpoint: Endpoint) -> Document:

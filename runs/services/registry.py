@@ -14,6 +14,7 @@ from runs.services.access import AnyUser
 from runs.services.refusals import BadInput, UnknownName
 
 _LONGEST_NAME = 255
+_SHOWN = "manage.py endpoint list shows those in use."
 
 
 def store_profile(data: bytes, *, user: AnyUser | None) -> Profile:
@@ -106,6 +107,13 @@ def find_endpoint(name: str) -> Endpoint:
         remedy = f"R{register[1:]}" if name else f"Choose one with --endpoint, or {register}"
         raise UnknownName("endpoint", name, known, remedy)
     return found
+
+
+def endpoint_name(name: str) -> str:
+    """The name itself when any version of an endpoint has it, in use or not. Raises UnknownName."""
+    if not _named(Endpoint.objects.all(), name=name).exists():
+        raise UnknownName("endpoint", name, Endpoint.objects.values_list("name", flat=True).distinct(), _SHOWN)
+    return name
 
 
 def find_bundle(name: str, *, revision: int | None = None) -> TaskBundle:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from runs.models import AuditEntry, Endpoint
+from runs.models import AuditEntry, Endpoint, EndpointStop
 from tests.commands.calling import Result, command
 from tests.documents import samples
-from tests.runs.rows import person
+from tests.runs.rows import person, run_row
 
 pytestmark = pytest.mark.django_db
 
@@ -82,3 +82,30 @@ def test_only_who_may_register_endpoints_does(file: Path, user: str) -> None:
     register(file, samples.endpoint_v2())
     assert command("endpoint", "retire", "local-model", "--user", user).code == refused.code
     assert Endpoint.objects.get().active
+
+
+def test_stopping_one_needs_its_name_and_a_reason_and_ends_its_runs() -> None:
+    run = run_row()
+    refused = command("endpoint", "stop", "scripted", "--user", "olga")
+    assert refused.code == 2 and "reason: say in one line" in refused.err and not EndpointStop.objects.exists()
+    unknown = command("endpoint", "stop", "no-such", "--reason", "a test", "--user", "olga")
+    assert unknown.code == 2 and "scripted" in unknown.err
+    done = command("endpoint", "stop", "scripted", "--reason", "too dear", "--user", "olga", "--json")
+    assert (done.code, done.json["runs"], done.json["stopped"]["reason"]) == (0, [run.key], "too dear")
+    again = command("endpoint", "stop", "scripted", "--reason", "another", "--user", "olga", "--json")
+    assert (again.code, again.json["runs"], again.json["stopped"]["reason"]) == (0, [], "too dear")
+
+
+def test_only_who_may_register_endpoints_allows_one_again() -> None:
+    run_row()
+    command("endpoint", "stop", "scripted", "--reason", "a test", "--user", "olga")
+    assert command("endpoint", "allow", "scripted", "--user", "olga").code == 2
+    assert EndpointStop.objects.exists()
+    assert command("endpoint", "allow", "scripted", "--user", "ada", "--json").json["stopped"] is None
+    assert "was not stopped" in command("endpoint", "allow", "scripted", "--user", "ada").out
+
+
+def test_one_that_was_retired_can_still_be_stopped(file: Path) -> None:
+    register(file, samples.endpoint())
+    command("endpoint", "retire", "local-model", "--user", "ada")
+    assert command("endpoint", "stop", "local-model", "--reason", "its last run", "--user", "olga").code == 0

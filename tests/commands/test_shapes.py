@@ -144,6 +144,12 @@ class TestPreviews:
         assert shown(command("endpoint", "test", "scripted", "--json"))["state"] == "waiting"
         assert len(shown(command("endpoint", "show", "scripted", "--json"))["tests"]) == 1
 
+    def test_of_stopping_an_endpoint_and_allowing_it_again(self, site: Site) -> None:
+        person("ada", "admin")
+        stopped = shown(command("endpoint", "stop", "scripted", "--reason", "a test", "--json", *_ADA))
+        assert stopped["stopped"]["by"] == "ada"
+        assert shown(command("endpoint", "allow", "scripted", "--json", *_ADA))["stopped"] is None
+
     def test_of_registering_and_retiring_an_endpoint(self, site: Site, tmp_path: Path) -> None:
         person("ada", "admin")
         record = tmp_path / "record.json"

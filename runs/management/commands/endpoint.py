@@ -1,4 +1,4 @@
-"""Registers, retires, lists and shows endpoints, and tests the connection to one from a worker."""
+"""Registers, retires, stops, lists and shows endpoints, and tests the connection to one from a worker."""
 
 import time
 from pathlib import Path
@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib import words
 from benchsite.lib.database import retry_database
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit
@@ -15,16 +16,17 @@ from runs.management.command import SiteCommand
 from runs.management.files import read_document
 from runs.management.run_text import print_checks
 from runs.management.waiting import heartbeat
-from runs.models import ConnectionOutcome, Endpoint, EndpointTest
+from runs.models import ConnectionOutcome, Endpoint, EndpointTest, Run
 from runs.serializers.workers import (
     endpoint_document,
     endpoint_fields,
     endpoint_registration_document,
     endpoint_retirement_document,
+    endpoint_switch_document,
     endpoint_test_document,
     endpoints_document,
 )
-from runs.services import access, endpoint_testing, registry
+from runs.services import access, endpoint_switch, endpoint_testing, registry
 from runs.services.refusals import BadInput
 from runs.web.presenting.check_rows import connection_outcome
 
@@ -40,13 +42,13 @@ _EXITS = {
 
 class Command(SiteCommand):
     help = (
-        "List endpoints, show one, register the record in a file as the next version of its name, retire one, or let a "
-        "worker test the connection to one. Lists every problem of a file. Exit of test --wait: 0 ready, 1 not ready, "
-        "4 when that could not be found out."
+        "List endpoints, show one, register the record in a file as the next version of its name, retire one, stop "
+        "all traffic of one or allow it again, or let a worker test the connection to one. Lists every problem of a "
+        "file. Exit of test --wait: 0 ready, 1 not ready, 4 when that could not be found out."
     )
 
     def add_own_arguments(self, parser: CommandParser) -> None:
-        actions = ["list", "show", "test", "register", "retire"]
+        actions = ["list", "show", "test", "register", "retire", "stop", "allow"]
         parser.add_argument("action", choices=actions, metavar="|".join(actions), help="what to do")
         parser.add_argument(
             "name", nargs="?", metavar="NAME|FILE", help="name of the endpoint; for register the record's JSON file"
@@ -58,6 +60,7 @@ class Command(SiteCommand):
             help="the worker that makes the test (%(default)s)",
         )
         parser.add_argument("--wait", action="store_true", help="wait until the worker has made the test")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why it is stopped, in one line")
 
     def act(self, user: User, options: dict[str, Any]) -> Exit:
         access.require(user, access.VIEW)
@@ -68,6 +71,8 @@ class Command(SiteCommand):
             raise BadInput(wanted, code="input.no_target")
         if options["action"] == "register":
             return self._register(user, Path(options["name"]))
+        if options["action"] in ("stop", "allow"):
+            return self._switch(user, options["action"], options["name"], options["reason"])
         endpoint = registry.find_endpoint(options["name"])
         if options["action"] == "show":
             return self._show(endpoint)
@@ -108,6 +113,19 @@ class Command(SiteCommand):
         retired = registry.retire_endpoint(endpoint, user=user)
         self.output.line(f"{endpoint}: {'retired' if retired else 'was retired meanwhile'}; past runs keep its records")
         self.output.json(endpoint_retirement_document(endpoint, retired=retired))
+        return Exit.DONE
+
+    def _switch(self, user: User, act: str, name: str, reason: str) -> Exit:
+        name = registry.endpoint_name(name)
+        ended: list[Run] = []
+        if act == "stop":
+            ended = endpoint_switch.stop(user=user, name=name, reason=reason)
+            self.output.line(f"{name}: all traffic stopped, {words.counted(len(ended), 'run')} asked to end")
+        elif endpoint_switch.allow(user=user, name=name):
+            self.output.line(f"{name}: allowed again; runs that were ended stay ended")
+        else:
+            self.output.line(f"{name}: was not stopped")
+        self.output.json(endpoint_switch_document(name, endpoint_switch.stopped(name), ended))
         return Exit.DONE
 
     def _show(self, endpoint: Endpoint) -> Exit:

@@ -2,9 +2,12 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.evidence.folders import canonical, sha256
 
 type Place = tuple[str | int, ...]
 
@@ -60,6 +63,8 @@ def _near(value: Any) -> Iterator[Any]:
         yield from (value + 0.5, value * 1000)
     elif isinstance(value, str):
         yield from (value + "x", value[1:], "1999-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z")
+        if re.fullmatch(r"[0-9a-f]{32,64}", value):
+            yield value[1:] + ("1" if value[0] == "0" else "0")  # another hash or id
     elif isinstance(value, list):
         yield from ([*value, *value], value[1:])
 
@@ -74,6 +79,27 @@ def dump(path: Path, document: Any) -> None:
     lines = document if path.suffix == ".jsonl" else [document]
     text = "".join(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n" for line in lines)
     path.write_text(text)
+
+
+def dump_chained(path: Path, lines: list[Any], place: Place) -> None:
+    """The lines of a ledger with their chain made anew, all but what was changed at `place`, and its hash in the run's
+    record: what whoever changes a ledger can do without any key."""
+    previous = "0" * 64
+    for number, line in enumerate(lines):
+        if isinstance(line, dict):
+            if "prev" in line and place != (number, "prev"):
+                line["prev"] = previous
+            if "sha256" in line and place != (number, "sha256"):
+                line["sha256"] = sha256(canonical({name: value for name, value in line.items() if name != "sha256"}))
+        previous = sha256(canonical(line))
+    dump(path, lines)
+    record = path.with_name("run.json")
+    dump(record, load(record) | {"ledger_sha256": sha256(path.read_bytes())})
+
+
+def changed_bytes(data: bytes) -> Iterator[bytes | None]:
+    """Other contents of a file; None is no file."""
+    yield from (None, b"", data + b"\n", data[:-1], b"0" + data[1:], data[:-1] + b"\0", b"1\n", b'{"reward": 1}')
 
 
 def pattern(place: Place) -> str:

@@ -37,6 +37,11 @@ TARGETS = {
         f"evidence.{name}": ["test_altered.py", "-k", "not real"]
         for name in ("trial.container_checks", "trial.reviewed_files", "trial.configured_checks", "harbor.identity")
     },
+    "evidence.trial.course": ["test_course.py", "-k", "not real"],
+    "evidence.trial.run_checks": ["test_unrecorded.py", "test_altered.py", "-k", "not real"],
+    "evidence.reading.own_records": ["test_unrecorded.py", "test_altered.py", "-k", "not real"],
+    "evidence.harbor.reported": ["test_altered.py", "test_unrecorded.py", "-k", "not real"],
+    "runs.documents.ledger": ["../gateway/test_ledger.py", "-k", "not single_byte and not structure"],
     "evidence.harbor.controls": ["../harness/test_harbor_applied.py"],
 }
 # Of the table of wrong trials, the parts that these modules are about: the whole takes minutes for each mutant.

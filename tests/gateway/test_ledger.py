@@ -60,6 +60,15 @@ def test_a_whole_ledger_is_intact_and_counted_per_trial() -> None:
     assert report.trial(1).refused == {"busy": 1} and report.unattributed == {"token": 1}
 
 
+def test_the_earliest_and_the_latest_time_are_those_of_the_first_and_the_last_line(lines: list[bytes]) -> None:
+    lines = chained([json.loads(line) | {"at": f"2026-01-01T00:00:0{n}.000000Z"} for n, line in enumerate(lines)])
+    report = read(lines)
+    assert (report.first_at, report.last_at) == (
+        "2026-01-01T00:00:00.000000Z",
+        f"2026-01-01T00:00:0{report.lines - 1}.000000Z",
+    )
+
+
 def test_a_flood_of_refusals_leaves_a_few_lines_and_the_whole_count() -> None:
     lines = written(*[refused(1, "steps_used_up")] * 10_000, completed(1))
     assert len(lines) == 1 + LINES_PER_KIND + 1 + 1 + 1

@@ -156,7 +156,8 @@ class Endpoint(models.Model):
     def served_models(self) -> list[str]:
         """The other names with which it may answer. The column `served_model` has the name when there is just one."""
         record = json.loads(self.record)
-        return record.get("served_models") or [record["served_model"]] * bool(record.get("served_model"))
+        only = record.get("served_model")
+        return record.get("served_models") or ([only] if only else [])
 
 
 class EndpointStop(models.Model):

@@ -25,11 +25,12 @@ from evidence.models import Artifact, ArtifactState
 from evidence.reading.redactions import REDACTIONS_PATH, Redaction, read_redactions, write_redactions
 from evidence.register import store
 from evidence.register.kinds import IGNORED, OWN, PUBLIC, Kind, kind_of, trial_of
-from evidence.trajectory.index import build_index
+from evidence.trajectory.conversation import write_conversation
+from evidence.trajectory.index import agents_answers, build_index
 from evidence.trajectory.ledger_match import answer_digests
 from runs.documents.credentials import why_not_searched
 from runs.documents.ledger import MAX_BYTES as MAX_LEDGER_BYTES
-from runs.documents.ledger import LedgerReport, read_ledger
+from runs.documents.ledger import LedgerReport, TrialLedger, read_ledger
 from runs.models import Run
 
 log = logging.getLogger(__name__)
@@ -272,6 +273,14 @@ def _index_trajectories(work: _Ingest) -> None:
             raise
         except Exception:  # an agent wrote it: whatever it holds, the run has to end
             log.exception("run %s: the trajectory of trial %d cannot be indexed", work.run.key, trial)
+    for artifact in list(work.known.values()):
+        if artifact.kind == "transcript" and artifact.trial is not None and artifact.readable:
+            try:
+                _index_transcript(work, artifact.trial, artifact, chosen.get(artifact.trial), ledger)
+            except OSError:
+                raise
+            except Exception:  # an agent and an endpoint said it
+                log.exception("run %s: the transcript of trial %d cannot be indexed", work.run.key, artifact.trial)
 
 
 def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: LedgerReport) -> None:
@@ -280,6 +289,30 @@ def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: Led
         path = f"evidence/trials/{trial}/trajectory.index"
         size = index.tell()
         _register(work, path, kind_of(path), index, size=size, cut=False, replaced=0)
+
+
+def _index_transcript(
+    work: _Ingest, trial: int, artifact: Artifact, agents: Artifact | None, ledger: LedgerReport
+) -> None:
+    """The gateway's transcript to read, held against the ledger and the agent's own file, and its index."""
+    with _copy(work) as conversation, _copy(work) as index:
+        tell_conversation(artifact, agents, ledger.trial(trial), conversation)
+        build_index(conversation, index, answer_digests(ledger.trial(trial)))
+        for name, file in (("conversation.json", conversation), ("conversation.index", index)):
+            path = f"evidence/trials/{trial}/{name}"
+            _register(work, path, kind_of(path), file, size=file.seek(0, io.SEEK_END), cut=False, replaced=0)
+
+
+def tell_conversation(artifact: Artifact, agents: Artifact | None, ledger: TrialLedger, target: IO[bytes]) -> None:
+    """Write the readable form of a stored transcript; `agents` is the agent's own file. Raises OSError, NotReadable."""
+    answers = None
+    if agents is not None:
+        with store.open_stored(agents) as own:
+            answers = agents_answers(own)
+    with store.open_stored(artifact) as source:
+        redacted = artifact.redactions > 0
+        trial = artifact.trial or 0
+        write_conversation(source, target, ledger, trial=trial, agent=answers, redacted=redacted)
 
 
 def _ledger(work: _Ingest) -> LedgerReport:

@@ -37,6 +37,9 @@ KINDS = (
     Kind("run_statement", "Worker's statement", r"evidence/run\.dsse\.json"),
     Kind("publication", "Site's statement", r"evidence/suite\.dsse\.json"),
     Kind("trajectory_index", "Index of the trajectory", rf"evidence/{_TRIAL}/trajectory\.index"),
+    Kind("conversation", "Transcript to read", rf"evidence/{_TRIAL}/conversation\.json"),
+    Kind("conversation_index", "Index of the transcript", rf"evidence/{_TRIAL}/conversation\.index"),
+    Kind("transcript", "Gateway's transcript", rf"{_TRIAL}/transcript\.jsonl"),
     Kind("supervision", "Supervisor's record", rf"{_TRIAL}/supervision\.json"),
     Kind("observed", "Attendant's record", rf"{_TRIAL}/observed\.jsonl"),
     Kind("harness_config", "Config given to Harbor", rf"{_TRIAL}/config\.json"),
@@ -61,7 +64,8 @@ PUBLIC = frozenset({"suite_result", "provenance", "publication"})
 # We write every byte of these, and copy nothing into them that others wrote: nothing is taken out of them.
 OWN = frozenset({
     "spec", "manifest", "run_record", "journal", "engine", "ledger", "redactions", "suite_result", "provenance",
-    "run_statement", "publication", "trajectory_index", "supervision", "observed", "harness_config", "environment_plan",
+    "run_statement", "publication", "trajectory_index", "conversation", "conversation_index", "supervision", "observed",
+    "harness_config", "environment_plan",
 })  # fmt: skip
 # Inputs that the bundle's manifest already holds, what a cleanup deletes, and what only exists while it is
 # written; the last only where nobody but us names files.

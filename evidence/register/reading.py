@@ -11,9 +11,13 @@ from typing import IO
 
 from evidence.models import READABLE, Artifact
 from evidence.register import store
+from evidence.register.ingest import tell_conversation
 from evidence.trajectory.index import build_index
+from evidence.trajectory.ledger_match import answer_digests
 from evidence.trajectory.text import safe
 from evidence.trajectory.windows import IndexUnreadable, Trajectory, missing_reason
+from runs.documents.ledger import MAX_BYTES as MAX_LEDGER_BYTES
+from runs.documents.ledger import read_ledger
 from runs.models import Trial
 
 TEXT_WINDOW = 64 * 1024
@@ -57,6 +61,62 @@ def open_trajectory(trial: Trial) -> Iterator[OpenedTrajectory]:
         return
     with ExitStack() as files:
         yield _opened(files, artifact, found.get("trajectory_index"))
+
+
+@contextmanager
+def open_conversation(trial: Trial) -> Iterator[OpenedTrajectory]:
+    """The trial's conversation as the gateway saw it, told again when its readable form is missing or damaged."""
+    wanted = ("conversation", "conversation_index", "transcript", *_TRAJECTORIES)
+    found = {row.kind: row for row in Artifact.objects.filter(run=trial.run, trial=trial.ordinal, kind__in=wanted)}
+    artifact = found.get("transcript")
+    if artifact is None or not artifact.readable:
+        yield OpenedTrajectory(None, _why_no_transcript(trial, artifact), artifact)
+        return
+    with ExitStack() as files:
+        yield _told(files, trial, artifact, found)
+
+
+def _told(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[str, Artifact]) -> OpenedTrajectory:
+    conversation, index = found.get("conversation"), found.get("conversation_index")
+    try:
+        if conversation is not None and index is not None and conversation.readable and index.readable:
+            source = files.enter_context(store.open_stored(conversation))
+            try:
+                trajectory = Trajectory(source, files.enter_context(store.open_stored(index)))
+            except (IndexUnreadable, ValueError, KeyError, TypeError):
+                trajectory = _told_again(files, trial, artifact, found)
+        else:
+            trajectory = _told_again(files, trial, artifact, found)
+    except store.StorageFails:
+        return OpenedTrajectory(None, _NO_ANSWER, artifact)
+    except (OSError, store.NotReadable):
+        return OpenedTrajectory(None, _LOST, artifact)
+    return OpenedTrajectory(trajectory, trajectory.reason or "", artifact)
+
+
+def _told_again(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[str, Artifact]) -> Trajectory:
+    agents = next((found[kind] for kind in _TRAJECTORIES if kind in found and found[kind].readable), None)
+    ledger = Artifact.objects.filter(run=trial.run, kind="ledger").first()
+    data = None
+    if ledger is not None and ledger.readable:
+        with store.open_stored(ledger) as file:
+            data = file.read(MAX_LEDGER_BYTES + 1)
+    said = read_ledger(data).trial(trial.ordinal)
+    source, index = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115 - the stack closes them
+    tell_conversation(artifact, agents, said, source)
+    build_index(source, index, answer_digests(said))
+    return Trajectory(source, index)
+
+
+def _why_no_transcript(trial: Trial, artifact: Artifact | None) -> str:
+    if artifact is not None:
+        return f"The transcript cannot be shown: {artifact.get_state_display().lower()}. {artifact.note}".strip()
+    if trial.bucket is None:
+        return "The gateway's transcript is registered when the trial has ended."
+    return (
+        "No transcript was recorded. A trial that asked the endpoint nothing has none, and neither has a run of a "
+        "version before transcripts."
+    )
 
 
 def _opened(files: ExitStack, artifact: Artifact, index: Artifact | None) -> OpenedTrajectory:

@@ -73,12 +73,19 @@ def trial_evidence(context: RequestContext, trial: Trial) -> SafeString:
 
 
 def _last_steps(trial: Trial) -> dict[str, Any]:
-    with reading.open_trajectory(trial) as opened:
-        if opened.trajectory is None or opened.reason:
-            return {"steps": [], "reason": opened.reason, "steps_total": 0}
-        total = opened.trajectory.summary.steps
-        window = opened.trajectory.window(max(1, total - _LAST_STEPS + 1), _LAST_STEPS)
-        return {"steps": [step_view(step) for step in window.steps], "reason": "", "steps_total": total}
+    """The end of the conversation as the gateway saw it; of a trial without that, of the agent's own file."""
+    for file, title, opening in (
+        ("gateway", "Last steps, as the gateway saw them", reading.open_conversation),
+        ("agent", "Last steps of the agent's own file", reading.open_trajectory),
+    ):
+        with opening(trial) as opened:
+            if opened.trajectory is not None and not opened.reason:
+                total = opened.trajectory.summary.steps
+                window = opened.trajectory.window(max(1, total - _LAST_STEPS + 1), _LAST_STEPS)
+                steps = [step_view(step) for step in window.steps]
+                return {"steps": steps, "steps_total": total, "steps_title": title, "steps_file": file}
+            reason = opened.reason
+    return {"steps": [], "reason": reason, "steps_total": 0, "steps_title": "Last steps"}
 
 
 def _outputs(files: list[Artifact]) -> list[dict[str, Any]]:

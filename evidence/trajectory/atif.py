@@ -53,8 +53,13 @@ def _call(call: Fields) -> Call:
 
 def _result(result: Fields) -> Result:
     content = result.value.get("content")
-    code = _RETURN_CODE.match(plain(content)[:200])
-    return Result(text=shown(content), call_id=result.text("source_call_id"), returncode=int(code[1]) if code else None)
+    return Result(text=shown(content), call_id=result.text("source_call_id"), returncode=return_code(plain(content)))
+
+
+def return_code(text: str) -> int | None:
+    """The return code with which the agent begins what it tells the model of a command."""
+    code = _RETURN_CODE.match(text[:200])
+    return int(code[1]) if code else None
 
 
 def _metrics(step: Fields) -> Metrics | None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evidence.reading.proofs import at
-from evidence.trajectory import atif as atif
-from evidence.trajectory import native as native
+from evidence.trajectory import atif, conversation, native
 from evidence.trajectory.json_offsets import MAX_SMALL, Layout, ListScanner, Range, Source, read_range
 from evidence.trajectory.ledger_match import LedgerMatcher
 from evidence.trajectory.steps import LedgerMatch, Metrics, Step, parse_entry
 from evidence.trajectory.text import safe, shown
+from evidence.trajectory.transcript import AgentsAnswer
 
 SCHEMA = "benchsite.trajectory-index/v1"
 MAGIC = b"BSTRAJ1\n"
@@ -30,7 +30,9 @@ MAX_ENTRIES = 20_000
 USUAL_ENTRY_BYTES = 2_000
 MAX_COST_USD = 1e9
 
-FAILED, PROBLEM, COPIED, MATCHES, DIFFERS, TOO_LARGE = (1 << bit for bit in range(6))
+FAILED, PROBLEM, COPIED, MATCHES, DIFFERS, TOO_LARGE, OTHER = (1 << bit for bit in range(7))
+
+LISTS = (native.LIST_KEY, atif.LIST_KEY, conversation.LIST_KEY)
 
 
 class Sink(Protocol):
@@ -55,7 +57,8 @@ class Totals:
 
 @dataclass(slots=True)
 class Summary:
-    """What the index says about the whole file. `problems` counts each problem word; `steps` counts steps."""
+    """What the index says about the whole file. `problems` counts each problem word; `steps` counts steps; `facts` are
+    those of a conversation as the gateway saw it, empty for any other file."""
 
     format: str = "unknown"
     version: str | None = None
@@ -73,6 +76,7 @@ class Summary:
     ledger_compared: int = 0
     ledger_matched: int = 0
     ledger_answers: int = 0
+    facts: dict[str, int] = field(default_factory=dict)
 
 
 def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summary:
@@ -80,7 +84,7 @@ def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summ
 
     `digests` are the ledger's answers to this trial (`ledger_match.answer_digests`).
     """
-    scanner = ListScanner(source, (native.LIST_KEY, atif.LIST_KEY))
+    scanner = ListScanner(source, LISTS)
     summary = Summary()
     matcher = LedgerMatcher(digests)
     for place, step in _steps(scanner, source):
@@ -90,9 +94,12 @@ def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summ
             summary.problems["step_too_large"] += 1
         sink.write(RECORD.pack(place.start, place.end, flags))
     _finish(summary, scanner.layout, source)
-    found = matcher.summary
-    summary.ledger_compared, summary.ledger_matched = found.compared, found.matched
-    summary.ledger_answers = found.answers
+    if summary.format == "gateway":
+        summary.ledger_answers = summary.facts.get("exchanges", 0)
+    else:
+        found = matcher.summary
+        summary.ledger_compared, summary.ledger_matched = found.compared, found.matched
+        summary.ledger_answers = found.answers
     names = [name for name in Summary.__dataclass_fields__ if name != "totals"]
     totals = {name: getattr(summary.totals, name) for name in Totals.__dataclass_fields__}
     data = json.dumps(
@@ -100,6 +107,16 @@ def build_index(source: Source, sink: Sink, digests: Sequence[str] = ()) -> Summ
     ).encode()
     sink.write(data + TAIL.pack(len(data), MAGIC))
     return summary
+
+
+def agents_answers(source: Source) -> list[AgentsAnswer]:
+    """The answers of the model that an agent's own file holds; never raises for what the file holds."""
+    scanner = ListScanner(source, (native.LIST_KEY, atif.LIST_KEY))
+    return [
+        AgentsAnswer(number, step.digests)
+        for number, (_, step) in enumerate(_steps(scanner, source), 1)
+        if step is not None and step.is_answer and not step.copied
+    ]
 
 
 def _steps(scanner: ListScanner, source: Source) -> Iterator[tuple[Range, Step | None]]:
@@ -119,7 +136,7 @@ def _groups(scanner: ListScanner, source: Source) -> Iterator[tuple[Range, list[
             scanner.layout.too_many = True
             break
         value = reader.value(entry)
-        is_native = scanner.layout.list_key != atif.LIST_KEY
+        is_native = scanner.layout.list_key not in (atif.LIST_KEY, conversation.LIST_KEY)
         if place is not None and is_native and entries and not native.opens_step(value, entries[0]):
             place = Range(place.start, entry.end)
             entries.append(value)
@@ -159,6 +176,8 @@ def step_of(entries: list[Any], list_key: str | None) -> Step:
     if entries and isinstance(entries[0], dict) and entries[0].get("unreadable") is True:
         return _unreadable()
     try:
+        if list_key == conversation.LIST_KEY:
+            return conversation.gateway_step(entries[0])
         return atif.atif_step(entries[0]) if list_key == atif.LIST_KEY else native.native_step(entries)
     except (RecursionError, ValueError, TypeError, OverflowError):
         return _unreadable()  # nested too deeply to be shown, say: an agent may write what no reader thought of
@@ -171,6 +190,10 @@ def _unreadable() -> Step:
 def _account(summary: Summary, step: Step, matcher: LedgerMatcher) -> int:
     """Adds a step to the summary; returns its flags."""
     match = matcher.compare(step)
+    if step.ledger is not LedgerMatch.NOT_COMPARED:  # the gateway's own transcript, which was held against it already
+        match = step.ledger
+        summary.ledger_compared += 1
+        summary.ledger_matched += match is LedgerMatch.MATCHES
     summary.problems.update(step.problems)
     if step.failed and summary.first_failed is None:
         summary.first_failed = summary.steps
@@ -184,12 +207,13 @@ def _account(summary: Summary, step: Step, matcher: LedgerMatcher) -> int:
         | COPIED * step.copied
         | MATCHES * (match is LedgerMatch.MATCHES)
         | DIFFERS * (match is LedgerMatch.DIFFERS)
+        | OTHER * (step.agent_says in ("other", "missing") or "not_said" in step.notes)
     )
 
 
 def _finish(summary: Summary, layout: Layout, source: Source) -> None:
     """What the members beside the steps say, read after the scan."""
-    members = {name: _member(source, place) for name, place in layout.members.items() if name not in _LISTS}
+    members = {name: _member(source, place) for name, place in layout.members.items() if name not in LISTS}
     summary.complete = layout.complete
     seek: Callable[[int, int], int] = source.seek  # type: ignore[assignment]
     summary.size = seek(0, 2)
@@ -199,7 +223,12 @@ def _finish(summary: Summary, layout: Layout, source: Source) -> None:
         summary.problems["too_many_entries"] += 1
     elif not layout.complete and summary.size:
         summary.problems["file_cut"] += 1
-    if layout.list_key == atif.LIST_KEY:
+    if layout.list_key == conversation.LIST_KEY:
+        summary.format = "gateway"
+        facts = members.get("facts")
+        known = facts.items() if isinstance(facts, dict) else ()
+        summary.facts = {str(name): count for name, count in known if type(count) is int}
+    elif layout.list_key == atif.LIST_KEY:
         summary.format = "atif"
         summary.version = _word(members.get("schema_version"))
         summary.supported = summary.version in atif.VERSIONS
@@ -218,9 +247,6 @@ def _finish(summary: Summary, layout: Layout, source: Source) -> None:
         cost = at(info, "model_stats", "instance_cost")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost <= MAX_COST_USD:
             summary.totals.cost_usd = float(cost)
-
-
-_LISTS = (native.LIST_KEY, atif.LIST_KEY)
 
 
 def _member(source: Source, place: Range) -> Any:

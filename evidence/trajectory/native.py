@@ -48,7 +48,7 @@ def native_step(messages: list[Any]) -> Step:
             model=_text(response, "model"),
             problems=(*problems, "format_error"),
             is_answer=True,
-            digests=_digests(said),
+            digests=digests_of(said),
         )
     if role == "assistant" or head.value.get("object") == "response":
         return _answer(head, response, results, problems)
@@ -67,8 +67,8 @@ def _answer(head: Fields, response: dict[str, Any] | None, results: list[Result]
     calls = [_call(Fields(call, problems, "tool_call")) for call in head.items("tool_calls")]
     paired, left, unpaired = pair(calls, results)
     said = _first_message(response)
-    digests = _digests(head.value)
-    if said is not None and not set(digests) & set(_digests(said)):
+    digests = digests_of(head.value)
+    if said is not None and not set(digests) & set(digests_of(said)):
         problems.append("differs_from_its_own_response")
         digests = ()
     reasoning = head.value.get("reasoning_content")
@@ -122,7 +122,7 @@ def _result(message: Fields) -> Result:
     )
 
 
-def _digests(message: dict[str, Any]) -> tuple[str, ...]:
+def digests_of(message: dict[str, Any]) -> tuple[str, ...]:
     """What the gateway may have recorded for this message; nothing when it is not an assistant's message.
 
     litellm takes a leading `<think>` block out of the content, so the content is also tried with it. It makes up the id

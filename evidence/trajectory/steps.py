@@ -67,6 +67,9 @@ class Step:
 
     `digests` are what the gateway may have recorded for this step's answer, best guess first; empty when the
     step is no answer of a model or its answer cannot be rebuilt. `number` and `ledger` are set by the reader.
+
+    A step of the gateway's own transcript has `notes`, stable words too, and what the agent's own file has beside it:
+    `agent_says` is same, other or missing, None when there is nothing to compare, and `agent_step` which step.
     """
 
     source: str
@@ -85,6 +88,9 @@ class Step:
     digests: tuple[str, ...] = ()
     number: int = 0
     ledger: LedgerMatch = LedgerMatch.NOT_COMPARED
+    notes: tuple[str, ...] = ()
+    agent_says: str | None = None
+    agent_step: int | None = None
 
     @property
     def failed(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from evidence.trajectory import atif, conversation, native
 from evidence.trajectory.index import (
     DIFFERS,
     FAILED,
@@ -148,7 +149,7 @@ class Trajectory:
 
     @property
     def _list_key(self) -> str:
-        return "steps" if self.summary.format == "atif" else "messages"
+        return {"atif": atif.LIST_KEY, "gateway": conversation.LIST_KEY}.get(self.summary.format, native.LIST_KEY)
 
     def _holds(self, place: Range, needles: Sequence[bytes]) -> bool:
         """Reads a step in blocks that overlap by the longest needle."""

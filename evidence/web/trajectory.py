@@ -1,4 +1,8 @@
-"""The trajectory page: steps in windows of a fixed grid, with anchors such as ``#step-17``."""
+"""The trajectory page: steps in windows of a fixed grid, with anchors such as ``#step-17``.
+
+What the gateway saw comes first; ``?file=agent`` shows the agent's own file, which a trial without a transcript shows
+by itself.
+"""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -11,26 +15,43 @@ from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
-from evidence.register.reading import OpenedTrajectory, open_trajectory
+from evidence.register.reading import OpenedTrajectory, open_conversation, open_trajectory
+from evidence.trajectory.index import OTHER
 from evidence.trajectory.windows import MAX_FOUND, WINDOW, Trajectory
-from evidence.web.trajectory_page import place, step_view
+from evidence.web.trajectory_page import compared_words, place, step_view
 from runs.models import Trial
 from runs.services import access
 from runs.web.presenting import status_marks
 
 _LONGEST_SEARCH = 200
+_FORMATS = {"atif": "ATIF {version}", "gateway": "gateway's transcript"}
 
 
 @require_safe
 def trajectory_page(request: HttpRequest, key: UUID, ordinal: int) -> HttpResponse:
     trial = access.trial_or_404(request.user, key, ordinal, access.READ_PRIVATE)
-    with open_trajectory(trial) as opened:
-        if (moved := _moved(request, trial, opened.trajectory)) is not None:
+    with open_conversation(trial) as seen, open_trajectory(trial) as own:
+        wanted = request.GET.get("file", "")
+        agents = wanted == "agent" or (wanted != "gateway" and seen.artifact is None)
+        opened = own if agents else seen
+        if (moved := _moved(request, trial, opened.trajectory, agents=agents)) is not None:
             return moved
-        return render(request, "evidence/trajectory.html", _context(request, trial, opened))
+        context = _context(request, trial, opened) | {
+            "agents": agents,
+            "keep": _keep(agents=agents),
+            "has_transcript": seen.artifact is not None,
+            "why_no_transcript": seen.reason,
+            "compared": compared_words(seen.trajectory.summary.facts) if seen.trajectory is not None else None,
+        }
+        return render(request, "evidence/trajectory.html", context)
 
 
-def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None) -> HttpResponse | None:
+def _keep(*, agents: bool) -> str:
+    """The part of an address that says which file is shown."""
+    return f"file={'agent' if agents else 'gateway'}"
+
+
+def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None, *, agents: bool) -> HttpResponse | None:
     """Where ``?step=`` and ``?go=`` lead: the window that holds the step, at its anchor."""
     if trajectory is None:
         return None
@@ -39,13 +60,16 @@ def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None) ->
     if go == "error":
         number = trajectory.flagged(after=_number(request, "after"))
         number = number or trajectory.summary.first_failed
+    elif go == "other":
+        number = trajectory.flagged(OTHER, after=_number(request, "after"))
     elif go == "end":
         number = trajectory.summary.steps
     if not number:
         return None
     window = trajectory.around(min(number, trajectory.summary.steps))
     number = min(max(number, window.first), window.last)
-    query = {"from": window.first} | ({"q": _needle(request)} if _needle(request) else {})
+    query: dict[str, Any] = {"file": "agent" if agents else "gateway"} if "file" in request.GET else {}
+    query |= {"from": window.first} | ({"q": _needle(request)} if _needle(request) else {})
     address = reverse("trajectory", args=[trial.run.key, trial.ordinal])
     return HttpResponseRedirect(f"{address}?{urlencode(query)}#step-{number}")
 
@@ -73,11 +97,17 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
         "summary": summary,
         "size": words.size(summary.size),
         "totals": _totals(summary.totals),
-        "format": {"atif": f"ATIF {summary.version or ''}".strip()}.get(summary.format, "native format"),
-        "ledger": trajectory.ledger.sentence.removesuffix("."),
+        "format": _FORMATS.get(summary.format, "native format").format(version=summary.version or "").strip(),
+        "ledger": _ledger_words(trajectory),
         "found": _found(trajectory, needle),
         "problems": sum(summary.problems.values()),
     }
+
+
+def _ledger_words(trajectory: Trajectory) -> str:
+    if trajectory.summary.format != "gateway":
+        return trajectory.ledger.sentence.removesuffix(".")
+    return f"{trajectory.ledger.matched:,} of {words.counted(trajectory.ledger.answers, 'exchange')} match the ledger"
 
 
 def _found(trajectory: Trajectory, needle: str) -> dict[str, Any] | None:

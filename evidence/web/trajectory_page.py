@@ -4,6 +4,7 @@ Pure. Texts come from the reader already safe and bounded; nothing is cut here w
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,29 @@ _PROBLEMS = {
     "differs_from_its_own_response": "The message differs from the model's answer that is stored beside it.",
     "too_many_entries": "The file has more entries than are shown; the first ones are.",
     "file_cut": "The file ends in the middle; what was written before is shown.",
+}
+# Notes of the gateway's own transcript; `{kind}` words are the ledger's.
+_NOTES = {
+    "request_not_whole": "This request was not kept whole, so only what it had anew is shown, as it was sent.",
+    "settings_changed": "The agent asked with other settings than before.",
+    "history_changed": "The agent changed or left out what it had told the endpoint before.",
+    "not_said": "The agent told the endpoint that the model had said this. No such answer passed the gateway.",
+    "exchange_lost": (
+        "This exchange could not be kept: it found no room, or nobody took it in time. The ledger has its line."
+    ),
+    "no_ledger_line": "The ledger has no such exchange, so what stands here proves nothing.",
+    "transcript_broken": "Here the transcript is not as the worker writes it; nothing behind this place is shown.",
+    "no_answer": "The endpoint gave no answer that could be passed on.",
+    "judged_malformed": "The gateway judged this answer to be no well-formed completion.",
+    "judged_wrong_model": "The answer names another model than the declared one.",
+    "judged_upstream_error": "The endpoint answered with an error.",
+    "judged_refused": "The exchange was broken off before the answer was passed on.",
+    "answer_cut": "The answer was cut at the token limit.",
+    "answer_refused": "The model refused to answer.",
+    "not_compared_cut": "Head and tail of what was larger are kept, so it cannot be held against the ledger.",
+    "not_compared_withheld": "The answer held the endpoint's credential: it was withheld, and it is not kept.",
+    "not_compared_redacted": "A known secret was taken out of the transcript, so it cannot be held against the ledger.",
+    "conversation_cut": "The conversation is longer than is shown here; the file has all of it.",
 }
 _LEDGER = {LedgerMatch.MATCHES: "matches the ledger", LedgerMatch.DIFFERS: "differs from the ledger"}
 _UNREADABLE_METRICS = "This step's token counts could not be read; it is left out of the totals."
@@ -59,6 +83,7 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> dict[st
     notes = [_problem(problem) for problem in step.problems]
     if step.copied:
         notes.append("Copied context: shown greyed, left out of tokens and totals.")
+    notes += [_NOTES.get(note, f"The gateway says: {visible(note)}.") for note in step.notes]
     if compared and step.ledger is LedgerMatch.DIFFERS:
         notes.append("The answer in this step is not the one that the gateway recorded.")
     return {
@@ -76,7 +101,34 @@ def step_view(step: Step, needle: str = "", *, compared: bool = True) -> dict[st
         "failed": step.failed,
         "ended": visible(step.exit_status or ""),
         "ledger": _LEDGER.get(step.ledger, "") if compared else "",
+        "agent_says": step.agent_says or "",
+        "agent_step": step.agent_step,
     }
+
+
+def compared_words(facts: Mapping[str, int]) -> dict[str, Any]:
+    """How the agent's own file stands beside what the gateway saw, in words; ``trouble`` when they differ."""
+    lost, differs = facts.get("lost", 0), facts.get("differs", 0)
+    gaps = []
+    if lost:
+        gaps.append(f"{words.counted(lost, 'exchange')} could not be kept")
+    if differs:
+        gaps.append(f"{words.counted(differs, 'exchange')} {'differs' if differs == 1 else 'differ'} from the ledger")
+    if not facts.get("agent_file"):
+        return {"text": "The agent left no file of its own", "trouble": False, "gaps": "; ".join(gaps)}
+    parts = []
+    if other := facts.get("agent_other", 0):
+        parts.append(f"says something else in {words.counted(other, 'answer')}")
+    if missing := facts.get("agent_missing", 0):
+        parts.append(f"leaves out {words.counted(missing, 'answer')}")
+    if made_up := facts.get("agent_made_up", 0):
+        parts.append(f"has {words.counted(made_up, 'answer')} that the endpoint never gave")
+    text = f"The agent's own file {_and(parts)}" if parts else "The agent's own file has the same answers"
+    return {"text": text, "trouble": bool(parts), "gaps": "; ".join(gaps)}
+
+
+def _and(parts: list[str]) -> str:
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def folded(text: Text, needle: str = "") -> dict[str, Any]:

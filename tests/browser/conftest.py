@@ -82,6 +82,7 @@ def paths(site: Site) -> dict[str, str]:
         "trial-running": f"/runs/{run['running']}/trials/2/",
         "trial-cancelled": f"/runs/{run['cancelled']}/trials/2/",
         "trial-deadline": f"/runs/{run['incomplete']}/trials/2/",
+        "transcript": f"/runs/{run['passed']}/trials/1/trajectory/",
         "trajectory": f"/runs/{run['error']}/trials/2/trajectory/?q=ledger",
         "trajectory-none": f"/runs/{run['incomplete']}/trials/2/trajectory/",
         "evidence": f"/runs/{run['error']}/evidence/",

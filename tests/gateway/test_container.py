@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from evidence.reading.clocks import moment
+from evidence.trajectory.transcript import Proof, read_exchanges
 from runs.attendant.attach import Attachment
 from runs.containers import create_owned_network, remove_owned
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
 from runs.engine.network.transcript import keep_transcript
+from runs.scripted.server import Answer
 from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -374,3 +376,36 @@ def test_what_a_killed_worker_left_in_the_gateway_is_taken_by_the_recovery(
         assert not keep_transcript(site.api, gateway.container.id, tmp_path)
     assert taken[:3] == whole.splitlines(keepends=True) and json.loads(taken[3])["number"] == 2
     assert len(taken) == 4 and path.read_bytes() == b"".join(taken)
+
+
+QUIET_ASKER = """
+import http.client, json, os
+ask = json.loads(os.environ["ASK"])
+for _ in range(ask["times"]):
+    link = http.client.HTTPConnection("model-gateway", 8080, timeout=60)
+    headers = {"Authorization": "Bearer " + ask["token"], "Content-Type": "application/json"}
+    link.request("POST", "/v1/chat/completions", json.dumps(ask["body"]), headers)
+    answer = link.getresponse()
+    answer.read()
+    print(answer.status, flush=True)
+"""
+
+
+def test_an_endpoint_of_huge_answers_exhausts_no_memory_and_what_found_no_room_is_named(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "scripted-positive"
+    huge = Answer(503, {"error": "\u0001" + "x" * (15 * 1024 * 1024)})
+    monkeypatch.setattr(site.server, "answer", lambda _: huge)
+    path = tmp_path / "1" / "transcript.jsonl"
+    path.parent.mkdir()
+    with site.gateway(model) as gateway:
+        ask = {"times": 4, "body": chat(model), "token": gateway.token(1)}
+        env, inner = {"ASK": json.dumps(ask)}, site.networks.internal.id
+        assert site.run(QUIET_ASKER, network=inner, env=env, gateway=gateway).split() == ["503"] * 4
+        assert keep_transcript(site.api, gateway.container.id, tmp_path)
+        end = site.close(gateway)
+    assert end.problem is None and end.died is None and end.ledger.intact
+    with path.open("rb") as file:
+        proofs = [exchange.proof for exchange in read_exchanges(file, end.ledger.trial(1), trial=1)]
+    assert proofs == [Proof.MATCHES, Proof.MATCHES, Proof.MATCHES, Proof.LOST]

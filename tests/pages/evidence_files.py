@@ -7,6 +7,7 @@ from typing import Any
 
 from evidence.register.ingest import ingest
 from runs.models import Run, Trial
+from tests.evidence.transcripts import Conversation, call, said
 
 COMMANDS = (
     ("Look at what is there first.", "ls -la /app", 0, "total 12\n-rw-r--r-- 1 root root 812 ledger.csv\n"),
@@ -64,6 +65,24 @@ def native_trajectory(steps: int = 6) -> dict[str, Any]:
         },
         "messages": messages,
         "trajectory_format": "mini-swe-agent-1.1",
+    }
+
+
+def conversation() -> dict[str, bytes]:
+    """Trial 1 as the gateway saw it, with its ledger and an agent's own file that tells some of it otherwise."""
+    talk, own = Conversation(), native_trajectory()
+    talk.ask(*own["messages"][:2])
+    for number, (thought, command, code, output) in enumerate(COMMANDS):
+        talk.answer(said(thought, call(f"call-{number}", command)))
+        content = json.dumps({"returncode": code, "output": output})
+        talk.ask({"role": "tool", "tool_call_id": f"call-{number}", "content": content})
+    talk.fail(b'{"error": {"message": "The server is overloaded."}}', kind="upstream_error", code="status", status=503)
+    forged = own["messages"][6]
+    forged["content"] = forged["extra"]["response"]["choices"][0]["message"]["content"] = "It reads well at once."
+    return {
+        "ledger.jsonl": talk.whole_ledger,
+        "trials/1/transcript.jsonl": talk.file,
+        "trials/1/kept/agent/mini-swe-agent.trajectory.json": json.dumps(own).encode(),
     }
 
 

@@ -39,7 +39,7 @@ from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES, STEP_OF_ROW
 from runs.services import previewing, registry, reviewing, workers
 from runs.services.previewing import Choice
-from tests.pages.evidence_files import keep
+from tests.pages.evidence_files import conversation, keep
 
 PASSWORD = "a long enough password"
 
@@ -522,7 +522,7 @@ def full_site() -> Site:
     make_run(on, "running", at=now - timedelta(seconds=96))
     make_run(on, "queued", at=now - timedelta(seconds=20))
     for run in Run.objects.filter(claimed_at__isnull=False):
-        keep(run)
+        keep(run, conversation() if run == on.runs["passed"] else None)
     sign(on)
     return on
 

@@ -23,7 +23,7 @@ MAX_LINES = 16_384
 MAX_LINE_BYTES = 4096  # the gateway writes less than 1 KiB
 FIRST_PREVIOUS = "0" * 64
 
-Kind = Literal["ok", "refused", "upstream_error", "malformed", "wrong_model"]
+Kind = Literal["ok", "answer", "refused", "upstream_error", "malformed", "wrong_model"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 Nonce = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
@@ -86,9 +86,10 @@ class LedgerOpening(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
 class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One request's line. Sizes in bytes; `status` is the endpoint's, for a refusal the gateway's own.
 
-    Since version 3: `flags` of a completion, cut (at the token limit) and refused (by the model); `said_status`, the
-    status that an error inside a 2xx stands for; `retry_after_s` of a 429 or 503. A malformed answer's `code` says in
-    which way it is no completion.
+    Since version 3: `api`, None in environment runs, which have but one; `flags` of a completion, cut (at the token
+    limit) and refused (by the model); `said_status`, the status that an error inside a 2xx stands for; `retry_after_s`
+    of a 429 or 503. A malformed answer's `code` says in which way it is no completion. An `answer` of a pass-through
+    API is well-formed, but nobody's words: vectors, a count of tokens.
     """
 
     kind: Kind
@@ -104,6 +105,7 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     response_sha256: Digest | None
     message_sha256: Digest | None
     session_matches: bool | None
+    api: Name | msgspec.UnsetType | None = msgspec.UNSET
     flags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     said_status: Count | msgspec.UnsetType | None = msgspec.UNSET
     retry_after_s: Count | msgspec.UnsetType | None = msgspec.UNSET
@@ -129,7 +131,8 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     @property
     def version_says_more(self) -> bool | None:
         """Whether it has what lines have since version 3: all of it, or None when only a part."""
-        present = {value is not msgspec.UNSET for value in (self.flags, self.said_status, self.retry_after_s)}
+        more = (self.api, self.flags, self.said_status, self.retry_after_s)
+        present = {value is not msgspec.UNSET for value in more}
         return present.pop() if len(present) == 1 else None
 
     @property

@@ -18,6 +18,7 @@ from socketserver import TCPServer
 from typing import Any
 
 from runs.checks.readiness import is_question
+from runs.scripted import apis
 from runs.scripted.scripts import (
     ALIAS_PREFIX,
     FAILING_AT_ONCE,
@@ -235,17 +236,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         if not self._is_known():
             self._send(_error(401, "Incorrect API key provided.", "invalid_api_key"))
-        elif self.path != "/v1/chat/completions":
+        elif (path := self.path.partition("?")[0]) not in apis.PATHS:
             self._send(_error(404, "There is no such path.", "not_found"))
         elif not isinstance(body, dict):
             self._send(_error(400, "The body is not a JSON object.", "invalid_request_error"))
         else:
-            answer = self.server.answer(body)
+            answer = self.server.answer(apis.as_chat(path, body))
             if self._hold(answer.delay_s):
-                self._send(answer)
+                self._say(path, body, answer)
 
     def _is_known(self) -> bool:
-        given = self.headers.get("Authorization") or ""
+        given = self.headers.get("Authorization") or f"Bearer {self.headers.get('x-api-key')}"
         return hmac.compare_digest(given.encode(), f"Bearer {self.server.key}".encode())
 
     def _body(self) -> Any:
@@ -270,6 +271,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _asker_is_gone(self, seconds: float) -> bool:
         readable, _, _ = select.select([self.connection], [], [], seconds)
         return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    def _say(self, path: str, request: dict[str, Any], answer: Answer) -> None:
+        """Answer as the API of that path does, as a stream when it was asked for one and has something to say."""
+        body = apis.said_as(path, request, answer.body)
+        if not request.get("stream") or "usage" not in body:
+            self._send(Answer(answer.status, body))
+            return
+        self.send_response(answer.status)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("X-Scripted-Endpoint", LABEL)
+        self.end_headers()
+        options = request.get("stream_options")
+        with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+        for event in (*apis.streamed(path, body, with_usage), b""):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
 
     def _send(self, answer: Answer) -> None:
         body = answer.dressed(json.dumps(answer.body).encode("utf-8"))

@@ -7,6 +7,7 @@ import socketserver
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,7 +106,7 @@ def _some(link: socket.socket) -> bytes:
     return data
 
 
-def configuration(base_url: str, **limits: Any) -> dict[str, Any]:
+def configuration(base_url: str, pass_through: dict[str, Any] | None = None, **limits: Any) -> dict[str, Any]:
     caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0, "sampling": {}}
     return {
         "schema": "benchsite.gateway-config/v3",
@@ -121,6 +122,7 @@ def configuration(base_url: str, **limits: Any) -> dict[str, Any]:
             "addresses": {"private": True, "within": None},
         },
         "limits": caps | limits,
+        "pass_through": pass_through,
     }
 
 
@@ -129,10 +131,12 @@ class GatewayProcess:
 
     def __init__(self, config: dict[str, Any] | bytes, env: dict[str, str] | None = None) -> None:
         line = config if isinstance(config, bytes) else json.dumps(config).encode() + b"\n"
+        # A pipe that nobody reads would hold up a long ledger.
+        self._written = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-I", str(PROGRAM)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=self._written,
             stderr=subprocess.PIPE,
             env=env or {},
         )
@@ -174,7 +178,11 @@ class GatewayProcess:
     def stop(self) -> LedgerReport:
         if self.event.get("event") == "ready" and self.process.poll() is None:
             self.process.terminate()
-        self.output, self.errors = self.process.communicate(timeout=PATIENCE_S)
+        self.errors = self.process.communicate(timeout=PATIENCE_S)[1] or self.errors
+        if not self._written.closed:
+            self._written.seek(0)
+            self.output = self._written.read()
+            self._written.close()
         return read_ledger(self.output)
 
 

@@ -109,7 +109,7 @@ def chained(records: list[dict[str, object]]) -> list[bytes]:
     return lines
 
 
-NEWER = ("flags", "said_status", "retry_after_s")
+NEWER = ("api", "flags", "said_status", "retry_after_s")
 
 
 def first_form(record: dict[str, object]) -> dict[str, object]:

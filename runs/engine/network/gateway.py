@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -89,6 +89,16 @@ def readiness_trial(spec: RunSpec) -> int:
     return len(spec.tasks) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class PassThrough:
+    """The APIs that a gateway passes through, and the models that may be asked for in them; a trial's token expires
+    that long after its first request. Environment runs have none: theirs is the one strict API."""
+
+    apis: tuple[str, ...]
+    models: tuple[str, ...]
+    trial_timeout_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
     """What the spec says of the gateway: image, bounds of its container, endpoint, caps of every trial.
@@ -116,6 +126,7 @@ class GatewayPlan:
     sampling: Mapping[str, int | float] = field(default_factory=dict)
     spec_sha256: str | None = None
     within: tuple[str, ...] | None = None
+    pass_through: PassThrough | None = None
 
     @classmethod
     def from_spec(cls, spec: RunSpec, spec_sha256: str, within: tuple[str, ...] | None = None) -> "GatewayPlan":
@@ -350,6 +361,7 @@ def _config(
             "request_timeout_s": plan.request_timeout_s,
             "sampling": dict(plan.sampling),
         },
+        "pass_through": None if plan.pass_through is None else asdict(plan.pass_through),
     }
 
 

@@ -72,7 +72,7 @@ def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
     try:
         document = strict_json.load(body, size=MAX_JUDGED_BYTES, depth=MAX_DEPTH, items=MAX_ITEMS)
     except strict_json.JsonProblem as problem:
-        return Judgement("malformed", _JSON_PROBLEMS.get(problem.code) or _other_text(body, problem.code))
+        return unreadable(problem, body)
     if not isinstance(document, dict):
         return Judgement("malformed", "not_an_object")
     try:
@@ -81,7 +81,7 @@ def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
         if error is None and choice is not None and choice.get("finish_reason") == "error":
             error = choice.get("error") or "error"
         if error is not None:
-            return _failed(error)
+            return failed(error)
         message = _message(choice)
         spoken = spoken_of(message)
     except NotSpoken as problem:
@@ -92,8 +92,8 @@ def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
     return Judgement(
         "ok" if document["model"] in accepted_models else "wrong_model",
         flags=_flags((choice or {}).get("finish_reason"), message),
-        prompt_tokens=_count(usage, "prompt_tokens"),
-        completion_tokens=_count(usage, "completion_tokens"),
+        prompt_tokens=count(usage, "prompt_tokens"),
+        completion_tokens=count(usage, "completion_tokens"),
         message_sha256=message_digest(*spoken),
         message=message,
         readable=_with_text(document, message, spoken[0]) if in_parts else None,
@@ -120,7 +120,13 @@ def spoken_of(message: dict[str, Any]) -> Spoken:
     return _text(message.get("content")), [_call(call) for call in calls or []]
 
 
-def _failed(error: Any) -> Judgement:
+def unreadable(problem: strict_json.JsonProblem, body: bytes) -> Judgement:
+    """What a body is that is no strict JSON."""
+    return Judgement("malformed", _JSON_PROBLEMS.get(problem.code) or _other_text(body, problem.code))
+
+
+def failed(error: Any) -> Judgement:
+    """What an error means that came with a 2xx."""
     if complaints.is_context_overflow(error):
         return Judgement("upstream_error", "context_window", said_status=400)
     return Judgement("upstream_error", "error_in_success", said_status=complaints.status_of(error))
@@ -225,6 +231,7 @@ def _other_text(body: bytes, problem: str) -> str:
     return "text_before_json" if b"{" in text and text.endswith(b"}") else "not_json"
 
 
-def _count(usage: Any, name: str) -> int | None:
+def count(usage: Any, name: str) -> int | None:
+    """A count of tokens of a usage, None where it is not reported."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

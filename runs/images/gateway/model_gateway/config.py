@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from . import strict_json
 from .addresses import AddressRules, Network
+from .apis import APIS
 
 CONFIG_SCHEMA = "benchsite.gateway-config/v3"
 MAX_CONFIG_BYTES = 64 * 1024
@@ -55,6 +56,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class PassThrough:
+    """The APIs that are passed through and the models that may be asked for, of runs that are no environment runs; a
+    trial's token expires that long after its first request."""
+
+    apis: frozenset[str]
+    models: tuple[str, ...]
+    trial_timeout_s: float
+
+
+@dataclass(frozen=True)
 class Run:
     """Whose gateway this is: the run (or what else owns it, then without a spec), and the nonce that only this gateway
     has in its owner's journal. Nothing of it is a secret."""
@@ -73,6 +84,7 @@ class Config:
     listen_port: int
     endpoint: Endpoint
     limits: Limits
+    pass_through: PassThrough | None
     run_key: bytes
     credential: str | None
 
@@ -87,7 +99,7 @@ def parse_config(line: bytes) -> Config:
     except strict_json.JsonProblem as problem:
         sentence = "is too long" if problem.code == "size" else "is not JSON"
         raise ConfigError(f"the configuration {sentence}") from None
-    keys = {"schema", "run", "run_key", "credential", "listen", "endpoint", "limits"}
+    keys = {"schema", "run", "run_key", "credential", "listen", "endpoint", "limits", "pass_through"}
     document = _object(data, "configuration", keys)
     if document["schema"] != CONFIG_SCHEMA:
         raise ConfigError("unknown configuration schema")
@@ -98,6 +110,7 @@ def parse_config(line: bytes) -> Config:
         listen_port=_integer(listen["port"], "listen.port", 65_535, least=0),
         endpoint=_endpoint(document["endpoint"]),
         limits=_limits(document["limits"]),
+        pass_through=_pass_through(document["pass_through"]),
         run_key=bytes.fromhex(_hex(_KEY, document["run_key"], "run_key")),
         credential=_credential(document["credential"]),
     )
@@ -159,16 +172,37 @@ def _network(value: Any) -> Network:
 
 def _limits(value: Any) -> Limits:
     data = _object(value, "limits", {"trials", "max_steps", "max_completion_tokens", "request_timeout_s", "sampling"})
-    timeout = data["request_timeout_s"]
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 3600:
-        raise ConfigError("limits.request_timeout_s must be a number of seconds up to 3600")
     return Limits(
         trials=_integer(data["trials"], "limits.trials", 64),
         max_steps=_integer(data["max_steps"], "limits.max_steps", 1_000),
         max_completion_tokens=_integer(data["max_completion_tokens"], "limits.max_completion_tokens", 1_000_000),
-        request_timeout_s=float(timeout),
+        request_timeout_s=_seconds(data["request_timeout_s"], "limits.request_timeout_s", 3600),
         sampling=_sampling(data["sampling"]),
     )
+
+
+def _pass_through(value: Any) -> PassThrough | None:
+    """None for the one strict API of environment runs."""
+    if value is None:
+        return None
+    data = _object(value, "pass_through", {"apis", "models", "trial_timeout_s"})
+    apis, models = (_names(data[name], f"pass_through.{name}") for name in ("apis", "models"))
+    if not {*apis} <= {*APIS, "models"}:
+        raise ConfigError(f"pass_through.apis must be of {', '.join(sorted([*APIS, 'models']))}")
+    timeout = _seconds(data["trial_timeout_s"], "pass_through.trial_timeout_s", 86_400)
+    return PassThrough(frozenset(apis), models, timeout)
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_NAMES:
+        raise ConfigError(f"{name} must be a list of 1 to {MAX_NAMES} names")
+    return tuple(_text(one, name) for one in value)
+
+
+def _seconds(value: Any, name: str, most: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+        raise ConfigError(f"{name} must be a number of seconds up to {most}")
+    return float(value)
 
 
 def _sampling(value: Any) -> dict[str, int | float]:

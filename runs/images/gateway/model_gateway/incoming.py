@@ -86,6 +86,10 @@ class Incoming:
             raise BadRequest("http.pipelined")
         return b"".join(parts)
 
+    def wait_anew(self) -> None:
+        """Give what is still to come READ_SECONDS from now: the gateway itself let it wait."""
+        self._deadline = asyncio.get_running_loop().time() + READ_SECONDS
+
     async def until_gone(self) -> None:
         """Return when the other side hangs up, or sends more than a connection may."""
         await self._discard()

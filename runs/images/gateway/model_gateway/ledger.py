@@ -25,10 +25,12 @@ _NO_LINE = "0" * 64
 class Entry:
     """One request. Sizes in bytes, `status` as the endpoint gave it (the gateway's own for a refusal).
 
-    `said_status` is the status that an error inside a 2xx stands for; `flags` are those of a completion.
+    `api` is the one that was asked, None in environment runs, which have only one. `said_status` is the status that an
+    error inside a 2xx stands for; `flags` are those of a completion.
     """
 
     trial: int | None = None
+    api: str | None = None
     kind: str = "refused"
     code: str | None = None
     status: int | None = None

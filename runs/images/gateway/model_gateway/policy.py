@@ -23,7 +23,7 @@ MAX_ITEMS = 65_536
 MAX_MESSAGES = 8_192
 MAX_TOOLS = 16
 
-_CODES = {
+PROBLEM_CODES = {
     "size": "body.size",
     "depth": "body.depth",
     "items": "body.items",
@@ -59,7 +59,7 @@ def screen(body: bytes, declared: Declared, said: Said | None = None) -> bytes:
     try:
         document = strict_json.load(body, size=MAX_BODY_BYTES, depth=MAX_DEPTH, items=MAX_ITEMS)
     except strict_json.JsonProblem as problem:
-        raise Refused(_CODES.get(problem.code, "body.json")) from None
+        raise Refused(PROBLEM_CODES.get(problem.code, "body.json")) from None
     request = _request(document, declared, (said or Said()).echoes())
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from .config import MAX_CONFIG_BYTES, Config, ConfigError, parse_config
 from .ledger import Ledger
+from .passthrough import PassThroughServer
 from .server import Server
 from .transcript import Transcript
 from .upstream import Upstream, resolve, verifying_context
@@ -78,7 +79,7 @@ async def _serve(config: Config) -> None:
     loop.add_signal_handler(signal.SIGINT, stop.set)
     ledger = Ledger(_write_line)
     transcript = Transcript()
-    server = Server(config, await _upstream(config), ledger, transcript)
+    server = _server(config, await _upstream(config), ledger, transcript)
     try:
         await transcript.listen()
         listener = await asyncio.start_server(
@@ -95,6 +96,12 @@ async def _serve(config: Config) -> None:
     await server.shut(_SHUT_SECONDS)
     ledger.close()
     await transcript.finish(_HAND_OVER_SECONDS)
+
+
+def _server(config: Config, upstream: Upstream, ledger: Ledger, transcript: Transcript) -> Server:
+    if config.pass_through is None:
+        return Server(config, upstream, ledger, transcript)
+    return PassThroughServer(config, config.pass_through, upstream, ledger, transcript)
 
 
 async def _upstream(config: Config) -> Upstream:

@@ -9,10 +9,11 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from . import complaints, completion, echo, policy
 from .admission import Desk, NotAdmitted, open_desks
+from .completion import Judgement
 from .config import Config
 from .incoming import BadRequest, ClientGone, Head, Incoming
 from .ledger import Entry, Ledger
@@ -23,8 +24,17 @@ from .transcript import Transcript
 from .upstream import Answer, Upstream, UpstreamFailed
 
 MAX_CONNECTIONS = 64
-_SEND_SECONDS = 10.0
-_REASONS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 502: "Bad Gateway", 504: "Gateway Timeout"}
+SEND_SECONDS = 10.0
+_REASONS = {
+    200: "OK",
+    401: "Unauthorized",
+    404: "Not Found",
+    429: "Too Many Requests",
+    502: "Bad Gateway",
+    504: "Gateway Timeout",
+}
+
+Result = TypeVar("Result")
 
 
 class Refusal(Exception):
@@ -41,20 +51,27 @@ class Reply:
     status: int
     body: bytes
     is_json: bool = True
+    retry_after_s: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
 
     def encode(self) -> bytes:
         kind = "application/json" if self.is_json else "text/plain; charset=utf-8"
+        later = "" if self.retry_after_s is None else f"Retry-After: {self.retry_after_s}\r\n"
         head = (
-            f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Answer')}\r\nServer: benchsite-gateway\r\n"
+            f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Answer')}\r\nServer: benchsite-gateway\r\n{later}"
             f"Content-Type: {kind}\r\nContent-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
         )
         return head.encode("ascii") + self.body
 
 
 class Request:
-    """What is known so far about a request that is being answered."""
+    """What is known so far about a request that is being answered; one that does not count has no line."""
 
     def __init__(self) -> None:
+        self.counts = True
         self.entry = Entry()
         self.reached_endpoint = False
         self.sent = b""
@@ -67,6 +84,8 @@ class Request:
 
 class Server:
     """Answers connections until `shut`; what was said goes to the transcript, and stays nowhere else."""
+
+    max_connections = MAX_CONNECTIONS
 
     def __init__(self, config: Config, upstream: Upstream, ledger: Ledger, transcript: Transcript) -> None:
         self._endpoint = config.endpoint
@@ -84,7 +103,7 @@ class Server:
         """Serve one connection: one request, one answer, closed."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= MAX_CONNECTIONS:
+        if len(self._open) >= self.max_connections:
             self._ledger.record(Entry(code="connections"), reached_endpoint=False)
             writer.transport.abort()
             return
@@ -106,25 +125,27 @@ class Server:
     async def _serve(self, incoming: Incoming, writer: asyncio.StreamWriter) -> None:
         request = Request()
         try:
-            reply = await self._reply(incoming, request)
+            reply = await self._reply(incoming, writer, request)
         except ClientGone as gone:
             if gone.said_something:
-                self._record(request, _refuse(request.entry, "client_gone", None))
+                self._record(request, refuse(request.entry, "client_gone", None))
             return
         except asyncio.CancelledError:
-            self._record(request, _refuse(request.entry, "closing", None))
+            self._record(request, refuse(request.entry, "closing", None))
             return
         self._record(request, reply)
         await _send(incoming, writer, reply)
 
     def _record(self, request: Request, reply: Reply) -> None:
-        request.entry.bytes_out = len(reply.body)
+        if not request.counts:
+            return
+        request.entry.bytes_out = reply.size
         request.entry.duration_ms = request.duration_ms()
         line = self._ledger.record(request.entry, reached_endpoint=request.reached_endpoint)
         if request.reached_endpoint:
             self._transcript.keep(line, request.sent, request.answered)
 
-    async def _reply(self, incoming: Incoming, request: Request) -> Reply:
+    async def _reply(self, incoming: Incoming, _writer: asyncio.StreamWriter, request: Request) -> Reply:
         try:
             head = await incoming.head()
             route = _route(head)
@@ -137,9 +158,9 @@ class Server:
             with desk:
                 return await self._complete(incoming, head, desk, self._said[trial], request)
         except Refusal as refusal:
-            return _refuse(request.entry, refusal.code, refusal.status)
+            return refuse(request.entry, refusal.code, refusal.status)
         except (BadRequest, Refused, NotAdmitted) as refused:
-            return _refuse(request.entry, refused.code, 404)
+            return refuse(request.entry, refused.code, 404)
 
     def _identify(self, head: Head) -> int:
         values = head.all(b"authorization")
@@ -165,9 +186,9 @@ class Server:
         request.reached_endpoint, request.sent = True, outgoing
         request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
         try:
-            answer = await _unless_gone(incoming, self._upstream.complete(outgoing))
+            answer = await unless_gone(incoming, self._upstream.complete(outgoing))
         except UpstreamFailed as failure:
-            return _upstream_failed(request.entry, failure.code)
+            return upstream_failed(request.entry, failure.code)
         request.answered = answer.body
         return self._pass_on(answer, request.entry, said)
 
@@ -175,7 +196,7 @@ class Server:
         entry.status = answer.status
         entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
         if echo.holds(answer.body, self._credential):
-            return _upstream_failed(entry, "credential_echoed")
+            return upstream_failed(entry, "credential_echoed")
         if answer.status in (429, 503):
             entry.retry_after_s = complaints.retry_after_s(answer.retry_after)
         if not answer.succeeded:
@@ -184,18 +205,14 @@ class Server:
             status = answer.status if answer.status >= 400 else 502
             return Reply(status, answer.body, answer.is_json)
         judgement = completion.judge(answer.body, self._endpoint.accepted_models)
-        entry.kind, entry.code, entry.said_status = judgement.kind, judgement.code, judgement.said_status
-        entry.flags = judgement.flags
-        entry.prompt_tokens = judgement.prompt_tokens
-        entry.completion_tokens = judgement.completion_tokens
-        entry.message_sha256 = judgement.message_sha256
+        judged(entry, judgement)
         if judgement.message is not None:
             said.keep(judgement.message)
         if judgement.readable is None:
             return Reply(answer.status, answer.body, answer.is_json)
         # Put together, parts may say what none of them says.
         if echo.holds(judgement.readable, self._credential):
-            return _upstream_failed(entry, "credential_echoed")
+            return upstream_failed(entry, "credential_echoed")
         return Reply(answer.status, judgement.readable)
 
 
@@ -208,7 +225,7 @@ def _route(head: Head) -> str:
     raise Refusal("path")
 
 
-async def _unless_gone(incoming: Incoming, work: Coroutine[Any, Any, Answer]) -> Answer:
+async def unless_gone(incoming: Incoming, work: Coroutine[Any, Any, Result]) -> Result:
     """The work's result; ClientGone as soon as the asker hangs up, and then the work is stopped."""
     answering = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(incoming.until_gone())
@@ -223,14 +240,23 @@ async def _unless_gone(incoming: Incoming, work: Coroutine[Any, Any, Answer]) ->
         await asyncio.gather(answering, watching, return_exceptions=True)
 
 
-def _refuse(entry: Entry, code: str, status: int | None) -> Reply:
+def judged(entry: Entry, judgement: Judgement) -> None:
+    """Take over what an answer was."""
+    entry.kind, entry.code, entry.said_status = judgement.kind, judgement.code, judgement.said_status
+    entry.flags = judgement.flags
+    entry.prompt_tokens = judgement.prompt_tokens
+    entry.completion_tokens = judgement.completion_tokens
+    entry.message_sha256 = judgement.message_sha256
+
+
+def refuse(entry: Entry, code: str, status: int | None) -> Reply:
     entry.kind, entry.code, entry.status = "refused", code, status
     if status is None:
         return Reply(0, b"")
     return Reply(status, _error(f"The gateway refused this request ({code}).", "gateway_refusal", code))
 
 
-def _upstream_failed(entry: Entry, code: str) -> Reply:
+def upstream_failed(entry: Entry, code: str) -> Reply:
     entry.kind, entry.code = "upstream_error", code
     sentence = f"The endpoint gave no usable answer ({code})."
     return Reply(504 if code == "timeout" else 502, _error(sentence, "upstream", code))
@@ -242,7 +268,7 @@ def _error(message: str, kind: str, code: str) -> bytes:
 
 async def _send(incoming: Incoming, writer: asyncio.StreamWriter, reply: Reply) -> None:
     try:
-        async with asyncio.timeout(_SEND_SECONDS):
+        async with asyncio.timeout(SEND_SECONDS):
             writer.write(reply.encode())
             await writer.drain()
             writer.write_eof()

@@ -4,13 +4,14 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import certifi
 import h11
 
+from .apis import CHAT, Api
 from .completion import MAX_RESPONSE_BYTES
 from .config import Endpoint
 
@@ -102,12 +103,11 @@ class Upstream:
         self._timeout_s = timeout_s
         self._context = context
         self._resolver = resolver
-        self._headers = [("Host", endpoint.authority), ("User-Agent", "benchsite-gateway")]
-        if credential is not None:
-            self._headers.append(("Authorization", f"Bearer {credential}"))
-        self._headers += [
+        self._credential = credential
+        self._headers = [
+            ("Host", endpoint.authority),
+            ("User-Agent", "benchsite-gateway"),
             ("Content-Type", "application/json"),
-            ("Accept", "application/json"),
             ("Accept-Encoding", "identity"),
             ("Connection", "close"),
         ]
@@ -115,18 +115,25 @@ class Upstream:
     async def complete(self, body: bytes) -> Answer:
         """POST a screened body to the endpoint's chat completions. Raises UpstreamFailed."""
         try:
-            async with asyncio.timeout(self._timeout_s):
-                reader, writer = await self._connect()
-                try:
-                    return await self._exchange(reader, writer, body)
-                finally:
-                    writer.transport.abort()
+            async with asyncio.timeout(self._timeout_s), self.asked(CHAT, "application/json", (), body) as heard:
+                return Answer(heard.status, await heard.whole(), heard.is_json, heard.retry_after)
         except TimeoutError:
             raise UpstreamFailed("timeout") from None
-        except h11.RemoteProtocolError:
-            raise UpstreamFailed("not_http") from None
-        except OSError:
-            raise UpstreamFailed("unreachable") from None
+
+    @asynccontextmanager
+    async def asked(
+        self, api: Api, accept: str, headers: Sequence[tuple[str, str]], body: bytes, query: str = ""
+    ) -> AsyncIterator["Heard"]:
+        """POST a screened body with the credential and these headers; unbounded in time. Raises UpstreamFailed."""
+        sent = [*self._headers, ("Accept", accept), *headers, ("Content-Length", str(len(body)))]
+        if self._credential is not None:
+            sent.append((api.header, api.prefix + self._credential))
+        request = h11.Request(method="POST", target=f"{self._endpoint.path}{api.path}{query}", headers=sent)
+        reader, writer = await self._connect()
+        try:
+            yield await _heard(reader, writer, request, body)
+        finally:
+            writer.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to an address that was checked just now; the name is asked for each time, and not again after
@@ -152,18 +159,68 @@ class Upstream:
             pass
         raise UpstreamFailed("unreachable")
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> Answer:
-        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
-        request = h11.Request(
-            method="POST",
-            target=f"{self._endpoint.path}/chat/completions",
-            headers=[*self._headers, ("Content-Length", str(len(body)))],
-        )
+
+class Heard:
+    """An answer whose head is there; its body is read once, by `pieces` or `whole`."""
+
+    def __init__(self, head: h11.Response, connection: h11.Connection, reader: asyncio.StreamReader) -> None:
+        self.status = head.status_code
+        self._headers = head.headers
+        self._connection = connection
+        self._reader = reader
+
+    @property
+    def is_json(self) -> bool:
+        return self._kind().startswith(b"application/json")
+
+    @property
+    def is_event_stream(self) -> bool:
+        return self._kind().startswith(b"text/event-stream")
+
+    @property
+    def retry_after(self) -> bytes | None:
+        return self._first(b"retry-after")
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes. Raises UpstreamFailed: too_large, cut, unreachable."""
+        size = 0
+        try:
+            while isinstance(event := await _next(self._connection, self._reader), h11.Data):
+                size += len(event.data)
+                if size > MAX_RESPONSE_BYTES:
+                    raise UpstreamFailed("too_large")
+                yield bytes(event.data)
+        except h11.RemoteProtocolError:
+            raise UpstreamFailed("cut") from None
+        except OSError:
+            raise UpstreamFailed("unreachable") from None
+        if not isinstance(event, h11.EndOfMessage):
+            raise UpstreamFailed("cut")
+
+    async def whole(self) -> bytes:
+        """The whole body. Raises UpstreamFailed."""
+        return b"".join([piece async for piece in self.pieces()])
+
+    def _kind(self) -> bytes:
+        return (self._first(b"content-type") or b"").lower()
+
+    def _first(self, sought: bytes) -> bytes | None:
+        return next((bytes(value) for name, value in self._headers if name == sought), None)
+
+
+async def _heard(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes
+) -> Heard:
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    try:
         for event in (request, h11.Data(data=body), h11.EndOfMessage()):
             writer.write(connection.send(event) or b"")
         await writer.drain()
-        head = await _head(connection, reader)
-        return Answer(head.status_code, await _body(connection, reader), _is_json(head), _retry_after(head))
+        return Heard(await _head(connection, reader), connection, reader)
+    except h11.RemoteProtocolError:
+        raise UpstreamFailed("not_http") from None
+    except OSError:
+        raise UpstreamFailed("unreachable") from None
 
 
 async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:
@@ -181,32 +238,7 @@ async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11
     return event
 
 
-async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    try:
-        while isinstance(event := await _next(connection, reader), h11.Data):
-            parts.append(bytes(event.data))
-            size += len(event.data)
-            if size > MAX_RESPONSE_BYTES:
-                raise UpstreamFailed("too_large")
-    except h11.RemoteProtocolError:
-        raise UpstreamFailed("cut") from None
-    if not isinstance(event, h11.EndOfMessage):
-        raise UpstreamFailed("cut")
-    return b"".join(parts)
-
-
 async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
     while (event := connection.next_event()) is h11.NEED_DATA:
         connection.receive_data(await reader.read(_CHUNK))
     return event
-
-
-def _is_json(head: h11.Response) -> bool:
-    kinds = [value for name, value in head.headers if name == b"content-type"]
-    return bool(kinds) and kinds[0].lower().startswith(b"application/json")
-
-
-def _retry_after(head: h11.Response) -> bytes | None:
-    return next((bytes(value) for name, value in head.headers if name == b"retry-after"), None)

@@ -9,8 +9,9 @@ import pytest
 from evidence.reading import observed
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import Classification, classify_trial
+from evidence.trial.course import deviations, environment_course
 from runs.attendant.observed import MAX_LINES
-from tests.evidence.folders import RunCase, list_files, load_run, passing_run
+from tests.evidence.folders import RunCase, canonical, list_files, load_run, passing_run
 
 REAL = Path(__file__).parents[1] / "fixtures/real-run"
 COURSE, BROKEN = "integrity.record_course", "integrity.observed_broken"
@@ -86,6 +87,13 @@ def verifier_event(name: str, **match: Any) -> dict[str, Any]:
     return {"event": name, "role": "verifier", **match}
 
 
+def version_in_the_verifier(run: RunCase) -> None:
+    place = index(run, "opened", role="verifier")
+    opened = run.trial.events[place]
+    version = {**run.trial.event("agent_version"), "role": "verifier", "mono": opened["mono"], "at": opened["at"]}
+    run.trial.events.insert(place + 1, version)
+
+
 AGENT_COMMAND = {"event": "exec", "purpose": "agent"}
 GRADING = {"event": "exec", "purpose": "verifier"}
 REWARD = {"event": "transfer", "purpose": "verifier_logs"}
@@ -150,6 +158,7 @@ ALTERED: dict[str, tuple[Change, str]] = {
         COURSE,
     ),
     "the agent's command in the verifier": (put("exec", {"purpose": "agent"}, role="verifier"), COURSE),
+    "a version read in the verifier's container": (version_in_the_verifier, COURSE),
     "a cancelled grading that ended": (put("exec", {"purpose": "verifier"}, cancelled=True), BROKEN),
     "an output over the grading program": (given_elsewhere("/tests/verify.py"), COURSE),
     "an output over the reward": (given_elsewhere("/logs/verifier"), COURSE),
@@ -266,3 +275,13 @@ def test_a_version_that_is_known_only_after_the_set_up_was_cancelled_is_no_false
 
 def test_the_record_is_read_up_to_what_the_attendant_writes_at_most() -> None:
     assert observed.MAX_EVENTS == MAX_LINES
+
+
+def test_no_agent_works_once_the_verifier_was_opened() -> None:
+    """Also when it never worked before, so that nothing else is out of its course."""
+    events = passing_run(1).trial.events
+    first = [event for event in events if event["event"] == "launched" or event["role"] == "verifier"]
+    opened = next(event for event in events if event["event"] == "opened" and event["role"] == "agent")
+    lines = [canonical({**event, "seq": number}) + b"\n" for number, event in enumerate([*first, opened])]
+    found = list(deviations(observed.parse(b"".join(lines)), environment_course(("/app/output", "/logs/artifacts"))))
+    assert found == [f"line {len(first)}: the agent's container after the next was opened"]

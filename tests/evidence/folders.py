@@ -317,10 +317,15 @@ def _load_trial(base: Path) -> TrialCase:
 
 
 def chain(lines: list[dict[str, Any]]) -> bytes:
-    """The ledger's bytes, with number, time, hash chain and a closing line that fits, unless a line brings its own."""
+    """The ledger's bytes, with number, time, hash chain and a closing line that fits, unless a line brings its own.
+
+    The first line says the version; without one a request's line has the form from before version 3.
+    """
     previous, out, time = "0" * 64, [], at(0)
+    more = {"api": None, "flags": [], "said_status": None, "retry_after_s": None}
     for number, line in enumerate(lines):
-        full = {"seq": number, "prev": previous, "at": time, **line}
+        said = more if lines[0].get("version") == 3 and "bytes_in" in line else {}
+        full = {"seq": number, "prev": previous, "at": time, **said, **line}
         time = full["at"]
         if full["kind"] == "closed":
             full.setdefault("count", number)
@@ -391,7 +396,7 @@ def passing_run(tasks: int = 3) -> RunCase:
     _origin = START
     trials = [_trial(number) for number in range(1, tasks + 1)]
     asked = [request(trial.number, at=at(trial.offset + 5 + step)) for trial in trials for step in range(3)]
-    opening = {"kind": "opened", "version": 2, "run_id": RUN_ID, "nonce": f"{2:032x}"}
+    opening = {"kind": "opened", "version": 3, "run_id": RUN_ID, "nonce": f"{2:032x}"}
     return RunCase(
         spec=_spec(tasks),
         manifest=_manifest(tasks),

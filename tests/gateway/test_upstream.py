@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -81,6 +82,24 @@ def test_the_records_other_name_of_the_alias_counts_as_right(endpoint: RawEndpoi
     with running(config) as gateway:
         gateway.ask()
         assert outcome(gateway) == ("ok", None, 200)
+
+
+def test_our_own_refusal_of_the_endpoints_words_has_a_code_of_its_own(endpoint: RawEndpoint) -> None:
+    """There is room for two such messages of each of 64 trials. What cannot go back whole does not go back short,
+    for a model may want its signature."""
+    config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", trials=64, max_steps=4)
+    messages: list[dict[str, object]] = [{"role": "user", "content": "u"}]
+    with running(config) as gateway:
+        for turn in range(3):
+            said = {"role": "assistant", "content": f"turn {turn}", "signature": os.urandom(400_000).hex()}
+            endpoint.respond = lambda _, said=said: http_answer(completion(choices=[{"message": said}]))
+            assert gateway.ask(encoded(messages=messages))[0] == 200
+            messages.append({"role": "assistant", "content": f"turn {turn}"})
+        assert error_code(gateway.ask(encoded(messages=messages))) == (404, "endpoint_words.not_kept")
+        heard = json.loads(endpoint.heard[-1].partition(b"\r\n\r\n")[2])["messages"]
+        assert [len(message.get("signature", "")) for message in heard] == [0, 800_000, 800_000]
+        facts = endpoint_facts(gateway.stop().trial(1))
+    assert (facts.completions, facts.incompatible, facts.refusals) == (3, 1, 0)
 
 
 def test_a_redirect_is_not_followed(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evidence.trajectory.transcript import Proof, read_exchanges
+from runs.documents.ledger import read_ledger
 from runs.ownership import Journal, ResourceStage, identity_is_alive
 from tests.engine.conftest import LOST, EndedRun, Gate
 from tests.engine.looking import After, look_after
@@ -53,6 +55,16 @@ def test_the_interrupted_agents_logs_and_the_ledger_are_kept(lost: tuple[EndedRu
     assert Path(second / "observed.jsonl").exists() and logs
     kinds = [json.loads(line)["kind"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
     assert kinds.count("ok") >= 4
+
+
+def test_every_exchange_of_the_killed_worker_is_in_its_transcripts(lost: tuple[EndedRun, After]) -> None:
+    folder = lost[0].folder
+    ledger = read_ledger((folder / "ledger.jsonl").read_bytes())
+    proofs: dict[int, list[Proof]] = {}
+    for trial in (1, 2):
+        with (folder / "trials" / str(trial) / "transcript.jsonl").open("rb") as file:
+            proofs[trial] = [one.proof for one in read_exchanges(file, ledger.trial(trial), trial=trial)]
+    assert len(proofs[1]) >= 4 and set(proofs[1] + proofs[2]) == {Proof.MATCHES}
 
 
 def test_nothing_is_executed_again(lost: tuple[EndedRun, After], gate: Gate) -> None:

@@ -4,12 +4,15 @@ import io
 import json
 from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.suite.judgement import judge
+from evidence.suite.run_facts import read_run
 from evidence.trajectory.conversation import write_conversation
 from evidence.trajectory.index import OTHER, agents_answers, build_index
 from evidence.trajectory.ledger_match import answer_digests
@@ -22,7 +25,10 @@ from evidence.trajectory.transcript import (
     read_exchanges,
 )
 from evidence.trajectory.windows import Trajectory
+from evidence.trial.classify import classify_trial
 from runs.documents.ledger import TrialLedger
+from runs.outcomes.buckets import Verdict
+from tests.evidence.folders import passing_run
 from tests.evidence.transcripts import Conversation, call, said
 
 
@@ -249,3 +255,17 @@ def test_an_error_of_the_endpoint_and_one_of_the_gateway_are_steps_of_their_own(
         ("endpoint", ("no_answer",)),
     ]
     assert "busy" in steps[2].message.text
+
+
+@pytest.mark.parametrize("content", [b"", b"no transcript", b"\x00" * 100_000, Conversation().opening, None])
+def test_it_decides_nothing(tmp_path: Path, content: bytes | None) -> None:
+    folder = passing_run().write(tmp_path / "run")
+    place = folder / "trials" / "1" / "transcript.jsonl"
+    if content is None:
+        place.mkdir()
+    else:
+        place.write_bytes(content)
+    found = read_run(folder)
+    assert [classify_trial(trial).code for trial in found.trials] == ["passed.reward_1"] * 3
+    assert not any(classify_trial(trial).badges for trial in found.trials)
+    assert judge(found, cleanup_clean=True).suite.verdict is Verdict.PASSED

@@ -1,5 +1,6 @@
 """Admin forms of endpoints and profiles, validated by the same functions as files and commands."""
 
+import re
 from typing import Any
 
 from django import forms
@@ -16,9 +17,16 @@ _FORMED = {
     "name": "Begin with a small letter or a digit; then small letters, digits and . _ - are taken.",
     "model": _ALIAS,
     "served_models": _ALIAS,
+    "ca_file": "Name the file by its whole path, as /etc/benchsite/model-ca.pem.",
+    "headers": "A name has letters, digits and dashes; a value 1 to 500 visible ASCII characters.",
     "credential.name": "Name a variable in capital letters, or a file by its whole path, as /run/secrets/model-key.",
 }
 _FIELDS = {"credential": "credential_kind", "credential.kind": "credential_kind", "credential.name": "credential_name"}
+
+
+_WIDE = forms.TextInput(attrs={"class": "vTextField"})
+# Where a form's words differ from a document's.
+_SAID = {"endpoint.private_address": "The base URL names a private address. Tick this if that is meant."}
 
 
 class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -28,17 +36,32 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     credential_name = forms.CharField(
         required=False,
         max_length=255,
+        widget=_WIDE,
         help_text="The variable's name or the file's path on the worker; never the value.",
     )
     served_models = forms.CharField(
         label="Other names",
         required=False,
         max_length=2_500,
+        widget=_WIDE,
         help_text="The names besides the alias with which it may answer, such as a dated version; separate by commas.",
     )
     private_addresses = forms.BooleanField(
         required=False,
         help_text="Let the route direct lead to a private address, such as 10.0.0.7; link-local ones are never used.",
+    )
+    ca_file = forms.CharField(
+        label="CA file",
+        required=False,
+        max_length=255,
+        widget=_WIDE,
+        help_text="For a certificate of an authority of your own: the path on the worker of its PEM file.",
+    )
+    headers = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
+        help_text="One a line, as OpenAI-Organization: org-7, for each request. No secrets: every reader sees them.",
     )
     request_timeout_s = forms.IntegerField(
         label="Request timeout", initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
@@ -55,6 +78,18 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "scripted": "Returns fixed answers and is no model; every page of its runs says so.",
         }
 
+    def clean_headers(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for number, line in enumerate(self.cleaned_data["headers"].splitlines(), 1):
+            name, colon, value = line.partition(":")
+            if not line.strip():
+                continue
+            if not colon or name.strip() in found:
+                why = "has no colon; write it as Name: value" if not colon else "names a header a second time"
+                raise ValidationError(f"Line {number} {why}.", code="bad_endpoint.bad_format")
+            found[name.strip()] = value.strip()
+        return found
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         kind = cleaned.get("credential_kind")
@@ -65,6 +100,8 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "controls": ["max_tokens"],
             "served_models": _parts(cleaned.get("served_models")),
             "private_addresses": "allowed" if cleaned.get("private_addresses") else "refused",
+            "ca_file": cleaned.get("ca_file") or None,
+            "headers": cleaned.get("headers", {}),
             "request_timeout_s": cleaned.get("request_timeout_s") or 120,
             **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
         }
@@ -79,12 +116,12 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         """Put each problem of the record beside the field that it is about; what is amiss there already is enough."""
         amiss = set(self.errors)
         for problem in error.problems:
-            whole = problem.path.partition("[")[0]  # of a list, the field that holds all of it
+            whole = problem.path if problem.path in _FIELDS else re.split(r"[\[.]", problem.path)[0]  # a list's field
             place = _FIELDS.get(whole, whole)
             field = place if place in self.fields else None
             formed = _FORMED.get(whole) if problem.code == "bad_endpoint.bad_format" else None
             if field not in amiss:
-                sentence = formed or f"{capfirst(problem.sentence)}."
+                sentence = formed or _SAID.get(problem.code) or f"{capfirst(problem.sentence)}."
                 self.add_error(field, ValidationError(sentence, code=problem.code))
 
     def validate_constraints(self) -> None:

@@ -164,8 +164,8 @@ class EndpointAdmin(ReadOnly):
 
     def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
         own = [
-            "name", "base_url", "model", "served_models", "route", "private_addresses", "scripted", "credential_kind",
-            "credential_name", "request_timeout_s",
+            "name", "base_url", "model", "served_models", "route", "private_addresses", "ca_file", "credential_kind",
+            "credential_name", "headers", "request_timeout_s", "scripted",
         ]  # fmt: skip
         shown = ["name", "version", "base_url", "model", "route", "record", "record_sha256", "active", "created_at"]
         return own if obj is None else [name for name in shown if name not in (self.get_exclude(request) or ())]

@@ -93,7 +93,7 @@ _OUTCOMES = {
     ),
     "endpoint.tls_failed": _Outcome(
         REACHED, ROUTING, (), "The endpoint's TLS certificate could not be verified.",
-        "Use a certificate of a public authority that names the base URL's host.",
+        "Use a certificate that names the base URL's host, of a public authority or of the record's own CA file.",
     ),
     "endpoint.redirected": _Outcome(
         REACHED, ROUTING, (), "The endpoint redirects (status {status}), which is never followed.",

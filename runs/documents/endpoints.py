@@ -20,6 +20,7 @@ from runs.images.gateway.model_gateway.addresses import kind_of
 SCHEMA_V1 = "benchsite.endpoint/v1"
 SCHEMA = "benchsite.endpoint/v2"
 MAX_SERVED_MODELS = 16
+MAX_HEADERS = 16
 DEFAULT_REQUEST_TIMEOUT_S = 120
 _ALIAS = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
 _VARIABLE = r"^[A-Z][A-Z0-9_]{0,127}$"
@@ -32,6 +33,24 @@ _ALLOWED_OWN = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 Alias = Annotated[str, form(_ALIAS, "a model's name: letters, digits and . _ : / @ + -, such as org/model-7b")]
 Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]
 PrivateAddresses = Literal["allowed", "refused"]
+AbsoluteFile = Annotated[str, form(_FILE, "an absolute path, such as /etc/benchsite/model-ca.pem", max_length=255)]
+HeaderName = Annotated[str, form(r"^[A-Za-z][A-Za-z0-9-]{0,63}$", "a header's name: letters, digits and dashes")]
+HeaderValue = Annotated[
+    str, form(r"^[!-~]([ -~]{0,498}[!-~])?$", "1 to 500 visible ASCII characters, with blanks only between them")
+]
+Headers = Annotated[dict[HeaderName, HeaderValue], Field(max_length=MAX_HEADERS)]
+# Those that the gateway says itself, that frame a request or a connection, or that carry who asks.
+_OWN_HEADERS = re.compile(
+    r"authorization|host|user-agent|accept(-.*)?|content-.*|connection|keep-alive|transfer-encoding|te|trailers?|upgrade"
+    r"|expect|http2-settings|date|range|if-.*|via|forwarded|x-forwarded-.*|x-real-ip|proxy-.*|cookie2?|set-cookie2?"
+    r"|x-session-id",
+    re.IGNORECASE,
+)
+_SECRET_WORDS = {
+    "key", "keys", "apikey", "token", "tokens", "secret", "secrets", "auth", "authorization", "authentication",
+    "password", "passwd", "credential", "credentials", "cookie", "session", "signature", "jwt", "bearer",
+}  # fmt: skip
+_LONG_WORD = re.compile(r"(?=[^ ]*[0-9])(?=[^ ]*[A-Za-z])[A-Za-z0-9_+/=.~-]{40,}")
 
 
 class EnvCredential(Closed):
@@ -85,14 +104,25 @@ class EndpointRecordV1(_Record):
     def private_addresses(self) -> PrivateAddresses:
         return "allowed"
 
+    @property
+    def ca_file(self) -> str | None:
+        return None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {}
+
 
 class EndpointRecordV2(_Record):
     """`served_models` are the other names it answers with; `private_addresses` says whether its name may lead to a
-    private, loopback, unique-local or shared address."""
+    private, loopback, unique-local or shared address; `ca_file` is a file on the worker with the authorities by which
+    alone its certificate is verified; `headers` are sent with each request and are no secrets."""
 
     schema_: Annotated[Literal["benchsite.endpoint/v2"], Field(alias="schema")]
     served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
     private_addresses: PrivateAddresses = "refused"
+    ca_file: AbsoluteFile | None = None
+    headers: Headers = {}
 
 
 type EndpointRecord = EndpointRecordV1 | EndpointRecordV2
@@ -132,6 +162,7 @@ def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
     problems += [*_url_problems(document), *_credential_problems(document), *_repeated(document, "controls")]
     if schema == SCHEMA:
         problems += [*_name_problems(document), *_address_problems(document)]
+        problems += [*_ca_problems(document), *_header_problems(document)]
     if problems or record is None:
         raise DocumentError(problems)
     full = record.model_dump(mode="json", by_alias=True)
@@ -200,6 +231,36 @@ def _address_problems(document: JsonObject) -> Iterator[Problem]:
     elif kind == "private" and private == "refused":
         sentence = 'the base URL names a private address; if that is meant, say "private_addresses": "allowed"'
         yield Problem("private_addresses", "endpoint.private_address", sentence)
+
+
+def _ca_problems(document: JsonObject) -> Iterator[Problem]:
+    url = document.get("base_url")
+    if document.get("ca_file") is not None and isinstance(url, str) and url.lower().startswith("http:"):
+        sentence = "a certificate authority has no effect on an http URL; leave it out, or use https"
+        yield Problem("ca_file", "endpoint.ca_without_tls", sentence)
+
+
+def _header_problems(document: JsonObject) -> Iterator[Problem]:
+    headers = document.get("headers")
+    seen: set[str] = set()
+    for name, value in (headers if isinstance(headers, dict) else {}).items():
+        path = path_of(("headers", name))
+        if _KEYS.fullmatch(name):
+            pass  # told as a credential in a document
+        elif _OWN_HEADERS.fullmatch(name):
+            sentence = "this header is the gateway's own, or belongs to the connection; leave it out"
+            yield Problem(path, "endpoint.own_header", sentence)
+        elif _SECRET_WORDS & set(name.lower().split("-")):
+            sentence = (
+                "a header of this name carries a secret; the credential stands in a file or variable of the worker"
+            )
+            yield Problem(path, "endpoint.secret_header", sentence)
+        elif isinstance(value, str) and _LONG_WORD.search(value):
+            sentence = "the value looks like a credential, which may stand in a file or variable of the worker alone"
+            yield Problem(path, "endpoint.secret_header", sentence)
+        if name.lower() in seen:
+            yield Problem(path, "bad_endpoint.repeated", "a header of this name stands here already")
+        seen.add(name.lower())
 
 
 _SHAPES = re.compile(

@@ -14,9 +14,11 @@ from benchsite.lib.problems import DocumentError, Location, refuse
 from runs.documents.ceilings import RoleLimits
 from runs.documents.endpoints import (
     MAX_SERVED_MODELS,
+    AbsoluteFile,
     Alias,
     Control,
     Credential,
+    Headers,
     PrivateAddresses,
     without_credential_tag,
 )
@@ -106,6 +108,8 @@ class SpecEndpoint(Closed):
     served_model: Alias | None = None
     served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
     private_addresses: PrivateAddresses = "allowed"
+    ca_file: AbsoluteFile | None = None
+    headers: Headers = {}
     route: Literal["direct", "host-gateway"]
     credential: Credential
     scripted: bool

@@ -91,6 +91,8 @@ def resolve_spec(
             "controls": [*sorted(record.controls)],
             "served_models": [*sorted(record.served_models)],
             "private_addresses": record.private_addresses,
+            "ca_file": record.ca_file,
+            "headers": {**record.headers},
         },
         "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
         "controls": _controls(suite, endpoint, narrowing),

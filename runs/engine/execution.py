@@ -25,6 +25,7 @@ from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
+from runs.engine.host.ca_files import CaFileError, read_ca_file
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, write_document
 from runs.engine.host.same_engine import remember_engine
@@ -148,7 +149,9 @@ class Execution:
             self.secrets.add_credential(credential, self.folder)
             networks = open_networks(api, self.journal)
             self._networks = networks
-            plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES)
+            ca = read_ca_file(self.spec.endpoint.ca_file)
+            ca_pem = None if ca is None else ca.pem
+            plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES, ca_pem)
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
             self.gateway.follow_transcript(self.folder.trials)
             self.secrets.add(self.gateway.run_key.hex())
@@ -331,7 +334,15 @@ class Execution:
         """Turn what the parts below raise into a failure of this stage."""
         try:
             yield
-        except (EngineError, JournalError, GatewayError, AssetError, CredentialError, LaunchFailed) as error:
+        except (
+            EngineError,
+            JournalError,
+            GatewayError,
+            AssetError,
+            CredentialError,
+            CaFileError,
+            LaunchFailed,
+        ) as error:
             raise StageFailed(stage, "worker_runtime", error.code, error.sentence, error.detail) from error
         except LimitsDoNotFit as error:
             raise StageFailed(stage, "harness", error.code, error.sentence, error.detail) from error

@@ -24,9 +24,11 @@ REFUSED = {
     "password-refused": ("/account/password/", {"old_password": "wrong", "new_password1": "a", "new_password2": "b"}),
     "admin-endpoint-refused": (
         "/admin/runs/endpoint/add/",
-        {"name": "serving-c", "base_url": "http://127.0.0.1:8000/v1?key=1", "model": "two words"},
+        {"name": "serving-c", "base_url": "http://127.0.0.1:8000/v1?key=1", "model": "two words", "headers": "X-Team"},
     ),
 }
+# An endpoint whose record says all that a record can say.
+WHOLE = {"base_url": "https://models.example/v1", "ca_file": "/etc/benchsite/model-ca.pem"}
 PRINTED = ("run-error", "trial-error", "preview", "compare", "evidence")
 
 
@@ -50,8 +52,9 @@ def _fill() -> dict[str, str]:
     from django.core.management import call_command
 
     from runs.models import Worker
-    from runs.services import endpoint_switch, lifecycle, previewing
+    from runs.services import endpoint_switch, lifecycle, previewing, registry
     from tests.browser.conftest import admin_paths, paths
+    from tests.documents import samples
     from tests.pages import factories
 
     call_command("migrate", verbosity=0)
@@ -64,12 +67,15 @@ def _fill() -> dict[str, str]:
     blocked = previewing.make_preview(user=site.admin, choice=site.choice)
     stopped = factories.endpoint("serving-c", "coder-large")
     endpoint_switch.stop(user=site.operator, name=stopped.name, reason="Answers as coder-small since this morning")
+    whole = registry.register_endpoint(samples.endpoint_v2() | WHOLE, user=site.admin)
     mistaken = Worker.objects.create(name="wroker-1")
     unreported = previewing.make_preview(user=site.admin, choice=replace(site.choice, worker=mistaken))
     previews = {"preview": made, "preview-blocked": blocked, "preview-unreported": unreported}
     found = {name: f"/runs/previews/{one.pk.hex}/" for name, one in previews.items()}
     found |= {"worker-mistaken": "/workers/wroker-1/", "worker-remove": "/workers/wroker-1/remove/"}
     found["endpoint-stopped"] = f"/endpoints/{stopped.name}/{stopped.version}/"
+    found["endpoint-whole"] = f"/endpoints/{whole.name}/{whole.version}/"
+    found["admin-endpoint-whole"] = f"/admin/runs/endpoint/{whole.pk}/change/"
     return pages | found | {"run-declared": f"/runs/{declared.key}/"}
 
 

@@ -410,6 +410,12 @@ MANIFEST = [
     Case("a task named CON", put(*TASK, "name", value="con"), "name.reserved", "tasks[0].name"),
 ]
 
+
+def _with_tls(field: str, value: Any, code: str) -> Case:
+    change = both(put("base_url", value="https://models.example/v1"), put(field, value=value))
+    return Case(f"{field}={value!r} with TLS", change, code, field)
+
+
 ENDPOINT_V2 = [
     _field(("served_model",), "other", "bad_endpoint.unknown_field"),
     _field(("served_models",), "other", "bad_endpoint.wrong_type"),
@@ -431,6 +437,38 @@ ENDPOINT_V2 = [
         _field(("base_url",), f"http://{host}/v1", "endpoint.bad_host")
         for host in ("169.254.169.254", "100.100.100.200", "[fd00:ec2::254]", "[2002:a9fe:a9fe::1]", "255.255.255.255")
     ],
+    _field(("ca_file",), "/etc/benchsite/ca.pem", "endpoint.ca_without_tls"),
+    _with_tls("ca_file", "ca.pem", "bad_endpoint.bad_format"),
+    _with_tls("ca_file", "/etc/../ca.pem", "bad_endpoint.bad_format"),
+    _with_tls("ca_file", 7, "bad_endpoint.wrong_type"),
+    _field(("headers",), ["X-Team: a"], "bad_endpoint.wrong_type"),
+    _field(("headers",), None, "bad_endpoint.wrong_type"),
+    _field(("headers",), {f"X-{number}": "x" for number in range(17)}, "bad_endpoint.too_long"),
+    *[
+        Case(name, put("headers", value={name: "x"}), code, f"headers.{name}")
+        for code, names in {
+            "endpoint.own_header": "HOST Content-Type content-length Connection TE Transfer-Encoding Accept-Encoding "
+            "Proxy-Authorization User-Agent Expect X-Session-ID",
+            "endpoint.secret_header": "X-Subscription-Key X-Router-Auth Session-Token",
+            "credential_in_plaintext": "Authorization authorization Cookie X-API-Key auth-token",
+        }.items()
+        for name in names.split()
+    ],
+    *[
+        Case(f"a value like {kind}", put("headers", value={"X-Team": value}), code, "headers.X-Team")
+        for kind, value, code in (
+            ("an OpenAI key", "sk-SENTINEL-12345678", "credential_in_plaintext"),
+            ("a bearer", "Bearer abcdefgh12345678", "credential_in_plaintext"),
+            ("a long random word", "0123456789abcdefABCDEF0123456789abcdefAB", "endpoint.secret_header"),
+            ("two lines", "a\r\nX-Other: b", "bad_endpoint.bad_format"),
+            ("nothing", "", "bad_endpoint.bad_format"),
+            ("blanks", " a", "bad_endpoint.bad_format"),
+            ("no ASCII", "größe", "bad_endpoint.bad_format"),
+            ("a number", 7, "bad_endpoint.wrong_type"),
+        )
+    ],
+    Case("a name that is none", put("headers", value={"X Team": "a"}), "bad_endpoint.bad_format", 'headers["X Team"]'),
+    Case("two names", put("headers", value={"X-Team": "a", "x-team": "b"}), "bad_endpoint.repeated", "headers.x-team"),
     Case(
         "private addresses by the host's route",
         both(

@@ -50,6 +50,7 @@ def endpoint_v2() -> dict[str, Any]:
         "served_models": ["small-model-2026-05-01", "org/small-model"],
         "route": "direct",
         "private_addresses": "refused",
+        "headers": {"OpenAI-Organization": "org-7", "X-Title": "benchsite"},
         "credential": {"kind": "env", "name": "MODEL_KEY"},
         "controls": ["max_tokens"],
     }

@@ -135,7 +135,8 @@ ENDPOINT = {
     "controls": ["max_tokens", "temperature", "top_p", "seed"],
 }  # fmt: skip
 ENDPOINT_V2 = {
-    **samples.endpoint_v2(), "request_timeout_s": 60, "scripted": False,
+    **samples.endpoint_v2(), "base_url": "https://models.example/v1", "ca_file": "/etc/benchsite/ca.pem",
+    "request_timeout_s": 60, "scripted": False,
     "controls": ["max_tokens", "temperature", "top_p", "seed"],
 }  # fmt: skip
 DOCUMENTS = {

@@ -120,6 +120,8 @@ def configuration(base_url: str, pass_through: dict[str, Any] | None = None, **l
             "model": ALIAS,
             "served_models": [],
             "addresses": {"private": True, "within": None},
+            "headers": {},
+            "ca_pem": None,
         },
         "limits": caps | limits,
         "pass_through": pass_through,

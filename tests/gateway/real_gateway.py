@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -74,16 +75,31 @@ class Site:
         self.journal = Journal.create(self.directory, run_id=os.urandom(16).hex())
         self._stack.callback(self._clean)
         self.networks = open_networks(self.api, self.journal)
-        address = self.api.inspect_network(self.networks.egress.id)["IPAM"]["Config"][0]["Gateway"]
-        self.server = self._stack.enter_context(ScriptedServer(address, 0, KEY, slow_s=30.0))
-        thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        self._stack.callback(thread.join)
-        self._stack.callback(self.server.shutdown)
+        self.server = self._stack.enter_context(self._serving())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @contextmanager
+    def _serving(self, context: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
+        address = self.api.inspect_network(self.networks.egress.id)["IPAM"]["Config"][0]["Gateway"]
+        with ScriptedServer(address, 0, KEY, slow_s=30.0) as server:
+            if context is not None:
+                server.socket = context.wrap_socket(server.socket, server_side=True)
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            try:
+                yield server
+            finally:
+                server.shutdown()
+                thread.join()
+
+    @contextmanager
+    def tls_server(self, context: ssl.SSLContext) -> Iterator[int]:
+        """The port of a scripted endpoint that speaks TLS, on the address that the route host-gateway leads to."""
+        with self._serving(context) as server:
+            yield server.port
 
     def _clean(self) -> None:
         self.journal.fence("the test ended")

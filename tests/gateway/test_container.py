@@ -15,10 +15,12 @@ from evidence.reading.clocks import moment
 from evidence.trajectory.transcript import Proof, read_exchanges
 from runs.attendant.attach import Attachment
 from runs.containers import create_owned_network, remove_owned
+from runs.engine.host.ca_files import read_ca_file
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.gateway import GatewayError, RunNetworks, how_it_died, keep_ledger
 from runs.engine.network.transcript import keep_transcript
 from runs.scripted.server import Answer
+from tests.gateway.authority import Authority
 from tests.gateway.real_gateway import KEY, Site, chat, image, kinds
 
 pytestmark = pytest.mark.harbor_compatibility
@@ -83,6 +85,34 @@ def test_each_mode_of_the_endpoint_is_recorded_for_what_it_is(
     assert [status for status, _ in answers] == statuses
     assert end.problem is None and end.ledger.intact
     assert kinds(end.ledger, 2) == expected and not kinds(end.ledger, 1)
+
+
+@pytest.mark.parametrize(
+    ("of_own", "name", "expected"),
+    [
+        (True, "DNS:localhost", ("ok", None, 200)),
+        (True, "DNS:other.example", ("upstream_error", "tls", None)),
+        (False, "DNS:localhost", ("upstream_error", "tls", None)),
+    ],
+)
+def test_an_endpoint_of_an_authority_of_ones_own_is_believed_by_its_record_alone(
+    site: Site, tmp_path: Path, of_own: bool, name: str, expected: tuple[Any, ...]
+) -> None:
+    authority, model = Authority(tmp_path), "scripted-positive"
+    ca = read_ca_file(str(authority.certificate))
+    assert ca is not None
+    with site.tls_server(authority.server(name)) as port:
+        url = f"https://localhost:{port}/v1"
+        with site.gateway(model, base_url=url, ca_pem=ca.pem if of_own else None) as gateway:
+            site.ask(gateway, chat(model))
+            assert kinds(site.close(gateway).ledger) == [expected]
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "10.255.255.1"])
+def test_an_address_that_the_record_does_not_allow_is_never_tried(site: Site, address: str) -> None:
+    with site.gateway("scripted-positive", route="direct", base_url=f"http://{address}:8000/v1") as gateway:
+        site.ask(gateway, chat("scripted-positive"))
+        assert kinds(site.close(gateway).ledger) == [("upstream_error", "address_refused", None)]
 
 
 def test_late_failure_is_good_answers_and_then_an_error(site: Site) -> None:

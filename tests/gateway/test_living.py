@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs.images.gateway.model_gateway.config import ConfigError, parse_config
+from runs.images.gateway.model_gateway.config import MAX_CONFIG_BYTES, ConfigError, parse_config
 from tests.gateway.process import CREDENTIAL, RUN_KEY, GatewayProcess, configuration, raw_endpoint, running
 
 URL = "http://127.0.0.1:1/v1"
@@ -41,7 +41,7 @@ def test_a_killed_gateway_leaves_a_ledger_that_is_not_closed() -> None:
     [
         (b"{}\n", "config"),
         (b"not json\n", "config"),
-        (b"x" * 70_000 + b"\n", "stdin"),
+        (b"x" * (MAX_CONFIG_BYTES + 1), "stdin"),
         (json.dumps(configuration("http://name.invalid/v1")).encode() + b"\n", "resolve"),
         (
             json.dumps(configuration(URL) | {"listen": {"host": "192.0.2.77", "port": 0}}).encode() + b"\n",
@@ -89,6 +89,19 @@ def test_a_gateway_that_cannot_serve_says_why_and_ends(line: bytes, code: str) -
         endpoint(served_models=[1]),
         endpoint(served_models=["other"] * 17),
         endpoint(addresses=None),
+        endpoint(headers=[]),
+        endpoint(headers={"Authorization": "x"}),
+        endpoint(headers={"content-length": "1"}),
+        endpoint(headers={"X-Api-Key": "x"}),
+        endpoint(headers={"X Team": "x"}),
+        endpoint(headers={"X-Team": "a\r\nX-Other: b"}),
+        endpoint(headers={"X-Team": ""}),
+        endpoint(headers={"X-Team": 7}),
+        endpoint(headers={f"X-{number}": "x" for number in range(17)}),
+        endpoint(ca_pem=""),
+        endpoint(ca_pem="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
+        endpoint(base_url="https://h/v1", ca_pem="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
+        endpoint(base_url="https://h/v1", ca_pem=7),
         endpoint(addresses={"private": 1, "within": None}),
         endpoint(addresses={"private": False, "within": ["10.0.0.0/8"] * 257}),
         endpoint(addresses={"private": False, "within": ["10.0.0.1/8"]}),

@@ -9,11 +9,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import certifi
 import pytest
 
 from evidence.trial.endpoint import endpoint_facts
 from runs.images.gateway.model_gateway import upstream
 from runs.images.gateway.model_gateway.config import Config, parse_config
+from tests.gateway.authority import Authority
 from tests.gateway.bodies import completion, encoded
 from tests.gateway.process import (
     CREDENTIAL,
@@ -221,6 +223,51 @@ def test_the_default_certificates_do_not_trust_an_unknown_issuer(tmp_path: Path)
             assert error_code(gateway.ask()) == (502, "tls")
             assert outcome(gateway) == ("upstream_error", "tls", None)
         assert not served.heard
+
+
+@pytest.mark.parametrize(
+    ("name", "of_own", "outcome"),
+    [
+        ("DNS:localhost", True, (200, None)),
+        ("DNS:other.example", True, (502, "tls")),  # verification stays on: the name must be the declared one
+        ("DNS:localhost", False, (502, "tls")),
+    ],
+)
+def test_the_records_authorities_are_the_only_ones_that_are_believed(
+    tmp_path: Path, name: str, of_own: bool, outcome: tuple[int, str | None]
+) -> None:
+    (tmp_path / "stranger").mkdir()
+    own, stranger = Authority(tmp_path), Authority(tmp_path / "stranger")
+    with raw_endpoint(context=own.server(name)) as served:
+        config = configuration(f"https://localhost:{served.port}/v1")
+        config["endpoint"]["ca_pem"] = (own if of_own else stranger).pem
+        with running(config) as gateway:
+            status, body = gateway.ask()
+            assert (status, json.loads(body)["error"]["code"] if status != 200 else None) == outcome
+        assert len(served.heard) == (status == 200)
+
+
+def test_authorities_of_the_size_of_a_whole_list_reach_the_gateway(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with raw_endpoint(context=authority.server("DNS:localhost")) as served:
+        config = configuration(f"https://localhost:{served.port}/v1")
+        config["endpoint"]["ca_pem"] = (
+            Path(certifi.where()).read_text(encoding="ascii", errors="ignore") + authority.pem
+        )
+        with running(config) as gateway:
+            assert gateway.ask()[0] == 200
+
+
+def test_the_records_headers_are_sent_with_each_request_beside_the_gateways_own(endpoint: RawEndpoint) -> None:
+    config = configuration(f"http://127.0.0.1:{endpoint.port}/v1")
+    config["endpoint"]["headers"] = {"OpenAI-Organization": "org-7", "X-Title": "a b"}
+    with running(config) as gateway:
+        assert [gateway.ask()[0] for _ in range(2)] == [200, 200]
+    for heard in endpoint.heard:
+        lines = heard.split(b"\r\n\r\n")[0].split(b"\r\n")
+        assert {b"OpenAI-Organization: org-7", b"X-Title: a b", b"Authorization: Bearer " + CREDENTIAL.encode()} <= {
+            *lines
+        }
 
 
 @pytest.mark.parametrize(("host", "expected"), [("localhost", "200"), ("other.example", "tls")])

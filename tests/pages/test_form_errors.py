@@ -161,6 +161,15 @@ def test_the_admins_own_door_says_so_too_and_tells_nothing_about_a_password(site
         ({"served_models": "one, two words"}, "id_served_models", "Other names: Begin with a letter"),
         ({"served_models": "one, coder-large"}, "id_served_models", "which counts anyway; name only others"),
         ({"base_url": "http://10.0.0.7/v1"}, "id_private_addresses", "Private addresses: The base URL names a private"),
+        ({"ca_file": "model-ca.pem"}, "id_ca_file", "CA file: Name the file by its whole path"),
+        ({"headers": "X-Team: a\nX-Other"}, "id_headers", "Headers: Line 2 has no colon"),
+        ({"headers": "X-Team: a\nX-Team: b"}, "id_headers", "Headers: Line 2 names a header a second time"),
+        (
+            {"headers": "Host: other.example"},
+            "id_headers",
+            "Headers: This header is the gateway's own".replace("'", "&#x27;"),
+        ),
+        ({"headers": "X Team: a"}, "id_headers", "Headers: A name has letters"),
         ({"name": ""}, "id_name", "Name: This field is required."),
     ],
 )

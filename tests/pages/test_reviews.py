@@ -1,5 +1,6 @@
 """A reviewer approves exactly what was shown; the admin does nothing that a page would not."""
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -206,6 +207,8 @@ ENDPOINT = {
     "name": "serving-c",
     "base_url": "https://serving-c.internal/v1",
     "model": "coder-large",
+    "ca_file": "/etc/benchsite/model-ca.pem",
+    "headers": "OpenAI-Organization: org-7\r\n\r\nX-Title: a: b",
     "served_models": "coder-large-2026-05-01, org/coder",
     "route": "direct",
     "credential_kind": "env",
@@ -220,8 +223,24 @@ def test_an_endpoint_is_registered_as_a_new_version(site: Site, browse: Browser)
         response = client.post("/admin/runs/endpoint/add/", {**ENDPOINT, "model": model})
         assert response.status_code == 302, plain(response.content.decode())
     assert Endpoint.objects.filter(name="serving-c")[0].served_models == ["coder-large-2026-05-01", "org/coder"]
+    record = json.loads(Endpoint.objects.filter(name="serving-c")[0].record)
+    assert record["headers"] == {"OpenAI-Organization": "org-7", "X-Title": "a: b"}
+    assert (record["ca_file"], record["private_addresses"]) == ("/etc/benchsite/model-ca.pem", "refused")
     versions = Endpoint.objects.filter(name="serving-c").values_list("version", "model", "active")
     assert set(versions) == {(1, "coder-large", False), (2, "coder-large-2", True)}
+
+
+@pytest.mark.parametrize(
+    ("who", "place"), [("operator", "/etc/benchsite/model-ca.pem"), ("viewer", "a file on the worker")]
+)
+def test_an_endpoints_page_shows_all_of_its_record_but_no_place_to_a_viewer(
+    site: Site, browse: Browser, who: str, place: str
+) -> None:
+    browse("admin").post("/admin/runs/endpoint/add/", ENDPOINT)
+    text = plain(browse(who).get("/endpoints/serving-c/1/").content.decode())
+    assert "may answer as coder-large-2026-05-01, org/coder" in text and "private addresses refused" in text
+    assert "OpenAI-Organization: org-7" in text and f"CA file {place}" in text
+    assert ("/etc/benchsite" in text) is (who == "operator")
 
 
 @pytest.mark.parametrize(

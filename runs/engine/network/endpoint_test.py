@@ -14,6 +14,7 @@ from runs.containers import EngineError, connect
 from runs.documents.endpoints import EndpointRecord
 from runs.documents.profile.v2 import MAX_COMPLETION_TOKENS
 from runs.engine.assets import AssetError, Assets, load_assets, verify_images
+from runs.engine.host.ca_files import CaFileError, ca_file_checks, read_ca_file
 from runs.engine.host.credentials import CredentialError, evidence_checks, read_credential
 from runs.engine.host.maintenance import maintenance
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
@@ -39,7 +40,7 @@ def make_test(test_id: str) -> None:
         return
     try:
         found = _check(test)
-    except (EngineError, JournalError, GatewayError, AssetError, CredentialError) as error:
+    except (EngineError, JournalError, GatewayError, AssetError, CredentialError, CaFileError) as error:
         log.warning("the connection test of %s was not made: %s", test.endpoint, error.detail or error.code)
         endpoint_testing.not_made(test.pk, error.code, error.sentence)
     except Exception as error:  # the row must say so: a page waits for it
@@ -50,7 +51,11 @@ def make_test(test_id: str) -> None:
         if _stopped(test):
             return
         record = registry.endpoint_version(test.endpoint).record
-        checks = [*found.checks, *evidence_checks(record.credential, test.endpoint.record)]
+        checks = [
+            *found.checks,
+            *ca_file_checks(record.ca_file),
+            *evidence_checks(record.credential, test.endpoint.record),
+        ]
         endpoint_testing.finish(test, checks, seconds=found.seconds)
 
 
@@ -96,7 +101,8 @@ def _check(test: EndpointTest) -> Readiness:
 
 
 def _plan(record: EndpointRecord, assets: Assets) -> GatewayPlan:
-    """One question, in the form in which a run of the widest profile asks it."""
+    """One question, in the form in which a run of the widest profile asks it. Raises CaFileError."""
+    ca = read_ca_file(record.ca_file)
     return GatewayPlan(
         image_id=assets.images.gateway.id,
         cpus=_CPUS,
@@ -113,4 +119,6 @@ def _plan(record: EndpointRecord, assets: Assets) -> GatewayPlan:
         max_completion_tokens=MAX_COMPLETION_TOKENS,
         request_timeout_s=record.request_timeout_s,
         within=settings.GATEWAY_ADDRESSES,
+        headers=record.headers,
+        ca_pem=None if ca is None else ca.pem,
     )

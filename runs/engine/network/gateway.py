@@ -106,7 +106,7 @@ class GatewayPlan:
     `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
     `sampling` holds the controls that are fixed, by the names that a request gives them. `spec_sha256` is what the
     ledger names beside the run, None when there is no run. `within` is the site's list of networks, which may hold the
-    word host-gateway; None without a list.
+    word host-gateway; None without a list. `ca_pem` are the certificates of the endpoint's own authorities.
     """
 
     image_id: str
@@ -127,9 +127,13 @@ class GatewayPlan:
     spec_sha256: str | None = None
     within: tuple[str, ...] | None = None
     pass_through: PassThrough | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    ca_pem: str | None = None
 
     @classmethod
-    def from_spec(cls, spec: RunSpec, spec_sha256: str, within: tuple[str, ...] | None = None) -> "GatewayPlan":
+    def from_spec(
+        cls, spec: RunSpec, spec_sha256: str, within: tuple[str, ...] | None = None, ca_pem: str | None = None
+    ) -> "GatewayPlan":
         """The gateway's part of a `benchsite.run-spec/v1` with its hash."""
         limits, endpoint, controls = spec.limits.gateway, spec.endpoint, spec.controls
         return cls(
@@ -150,6 +154,8 @@ class GatewayPlan:
             sampling=controls.sampling.fixed,
             spec_sha256=spec_sha256,
             within=within,
+            headers=endpoint.headers,
+            ca_pem=ca_pem,
         )
 
 
@@ -353,6 +359,8 @@ def _config(
             "model": plan.model,
             "served_models": [*plan.served_models],
             "addresses": _addresses(plan, by_host_gateway=connect_host is not None),
+            "headers": dict(plan.headers),
+            "ca_pem": plan.ca_pem,
         },
         "limits": {
             "trials": plan.trials,

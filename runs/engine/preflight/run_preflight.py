@@ -19,6 +19,7 @@ from runs.containers import connect
 from runs.documents.bundle.manifest import load_manifest, verify_task
 from runs.documents.run_spec import RunSpec
 from runs.engine.assets import Assets, verify_harness, verify_images
+from runs.engine.host.ca_files import ca_file_checks
 from runs.engine.host.credentials import evidence_checks
 from runs.engine.host.folder import RunFolder, copy_task, free_bytes
 from runs.engine.network.subnets import free_subnets
@@ -92,7 +93,7 @@ def preflight(
             folder.update_facts(worker=worker_facts(report, assets))
             worker_checks += [*capability_checks(spec, report), *marks.result()]
         checks = [*harness.result(), *worker_checks]
-    checks += evidence_checks(spec.endpoint.credential, *folder.documents())
+    checks += [*ca_file_checks(spec.endpoint.ca_file), *evidence_checks(spec.endpoint.credential, *folder.documents())]
     for check in checks:
         if check.refuses:
             raise PreflightFailed(failure_class(check.code), check.code, check.sentence, check.detail)

@@ -72,6 +72,7 @@ class Command(SiteCommand):
                 code="input.other_host",
             )
         from runs.engine.ending.judge import the_judge  # only workers import the engine
+        from runs.engine.host.ca_files import ca_file_checks
         from runs.engine.host.credentials import evidence_checks
         from runs.engine.preflight.host_preflight import (
             Host,
@@ -83,7 +84,8 @@ class Command(SiteCommand):
         with heartbeat(self.output, f"checking worker {name}"):
             checks = [*host_checks(host, _expected(worker, content)), *the_judge().checks()]
             if spec is not None:
-                checks += evidence_checks(spec.content.endpoint.credential, spec.text)
+                endpoint = spec.content.endpoint
+                checks += [*ca_file_checks(endpoint.ca_file), *evidence_checks(endpoint.credential, spec.text)]
             return [check.as_json() for check in checks]
 
     def _print(self, worker: Worker | None, options: dict[str, Any], checks: list[Check]) -> None:

@@ -67,6 +67,10 @@ def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
     place = credential_place(spec.endpoint.credential.model_dump(), private=private)
     scripted = "; a scripted endpoint: it proves the adapter, never a model" if spec.endpoint.scripted else ""
     said = f"credential {place}, never in the agent's container" if place else "without a credential"
+    if endpoint.ca_file is not None:
+        said += f"; TLS verified by the worker's CA file{f' {endpoint.ca_file}' if private else ''} alone"
+    if endpoint.headers:
+        said += f"; sends {', '.join(f'{name}: {value}' for name, value in endpoint.headers.items())}"
     return [
         Pin("Profile", spec.profile.name, f"sha256:{spec.profile.content_sha256}", spec.coverage),
         Pin(

@@ -70,9 +70,13 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     found = access.endpoint_or_404(request.user, name, version)
     runs = list(listed().filter(endpoint__name=name)[:_RECENT])
     private = access.may(request.user, access.READ_PRIVATE)
+    record = stored_object(found.record)
     context = {
         "endpoint": found,
-        "credential": specs.credential_place(stored_object(found.record).get("credential") or {}, private=private),
+        "credential": specs.credential_place(record.get("credential") or {}, private=private),
+        "ca_file": record.get("ca_file") and (record["ca_file"] if private else "a file on the worker"),
+        "headers": record.get("headers") or {},
+        "private_addresses": found.route == "direct" and record.get("private_addresses", "allowed"),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [run_row(run) for run in runs],
         "live": connection(request, found).placed(request),

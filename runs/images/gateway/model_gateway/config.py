@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,22 @@ from .addresses import AddressRules, Network
 from .apis import APIS
 
 CONFIG_SCHEMA = "benchsite.gateway-config/v3"
-MAX_CONFIG_BYTES = 64 * 1024
+MAX_CONFIG_BYTES = 512 * 1024  # a file of certificate authorities is most of it
+MAX_HEADERS = 16
 MAX_NAMES = 16
 MAX_NETWORKS = 256
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NONCE = re.compile(r"[0-9a-f]{32}")
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]+")
+_HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,498}[\x21-\x7e])?")
+# What the gateway says itself, and what would change how a request is framed or believed.
+_OWN_HEADERS = re.compile(
+    r"authorization|host|user-agent|accept(-.*)?|connection|content-.*|transfer-encoding|te|trailer|upgrade|expect|cookie"
+    r"|x-api-key|proxy-.*",
+    re.IGNORECASE,
+)
 
 
 class ConfigError(Exception):
@@ -28,7 +38,8 @@ class ConfigError(Exception):
 @dataclass(frozen=True)
 class Endpoint:
     """Where requests go. `connect_host` is an address instead of the URL's host only for the declared host route;
-    `addresses` says which ones a connection may go to."""
+    `addresses` says which ones a connection may go to, `headers` what is sent besides the gateway's own. `ca_pem` are
+    the authorities by which alone TLS is verified; None for those of certifi's list."""
 
     scheme: str
     host: str
@@ -39,6 +50,8 @@ class Endpoint:
     model: str
     accepted_models: frozenset[str]
     addresses: AddressRules
+    headers: "tuple[tuple[str, str], ...]"
+    ca_pem: str | None
 
 
 @dataclass(frozen=True)
@@ -122,8 +135,11 @@ def _object(value: Any, name: str, keys: set[str]) -> dict[str, Any]:
     return value
 
 
+_ENDPOINT_KEYS = {"base_url", "connect_host", "model", "served_models", "addresses", "headers", "ca_pem"}
+
+
 def _endpoint(value: Any) -> Endpoint:
-    data = _object(value, "endpoint", {"base_url", "connect_host", "model", "served_models", "addresses"})
+    data = _object(value, "endpoint", _ENDPOINT_KEYS)
     try:
         url = urlsplit(_text(data["base_url"], "endpoint.base_url"))
         port = url.port
@@ -148,7 +164,32 @@ def _endpoint(value: Any) -> Endpoint:
         model=model,
         accepted_models=frozenset([model, *(_text(name, "endpoint.served_models") for name in served)]),
         addresses=_addresses(data["addresses"]),
+        headers=_headers(data["headers"]),
+        ca_pem=_ca_pem(data["ca_pem"], url.scheme),
     )
+
+
+def _headers(value: Any) -> "tuple[tuple[str, str], ...]":
+    if not isinstance(value, dict) or len(value) > MAX_HEADERS:
+        raise ConfigError(f"endpoint.headers must be an object of at most {MAX_HEADERS} headers")
+    for name, text in value.items():
+        if not _HEADER_NAME.fullmatch(name) or _OWN_HEADERS.fullmatch(name):
+            raise ConfigError("endpoint.headers holds a name that may not be sent")
+        if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
+            raise ConfigError("endpoint.headers holds a value that is not visible ASCII")
+    return tuple(value.items())
+
+
+def _ca_pem(value: Any, scheme: str) -> "str | None":
+    if value is None:
+        return None
+    if scheme != "https" or not isinstance(value, str):
+        raise ConfigError("endpoint.ca_pem must be null, or the certificates of an https endpoint as PEM")
+    try:
+        ssl.create_default_context(cadata=value)
+    except ssl.SSLError:
+        raise ConfigError("endpoint.ca_pem holds what is no certificate") from None
+    return value
 
 
 def _addresses(value: Any) -> AddressRules:

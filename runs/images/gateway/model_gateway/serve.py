@@ -109,7 +109,7 @@ async def _upstream(config: Config) -> Upstream:
         await resolve(config.endpoint.connect_host, config.endpoint.port)  # what does not resolve now is said at once
     except OSError:
         raise StartFailed("resolve", "the endpoint's name does not resolve") from None
-    context = verifying_context() if config.endpoint.scheme == "https" else None
+    context = verifying_context(config.endpoint.ca_pem) if config.endpoint.scheme == "https" else None
     return Upstream(config.endpoint, config.credential, config.limits.request_timeout_s, context)
 
 

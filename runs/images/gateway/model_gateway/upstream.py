@@ -81,9 +81,9 @@ async def resolve(host: str, port: int) -> "list[str]":
     return await found
 
 
-def verifying_context() -> ssl.SSLContext:
-    """Certificates and names are verified, against certifi's list and no other."""
-    context = ssl.create_default_context(cafile=certifi.where())
+def verifying_context(ca_pem: "str | None" = None) -> ssl.SSLContext:
+    """Certificates and names are verified, against these authorities, or certifi's list, and no others."""
+    context = ssl.create_default_context(cafile=None if ca_pem else certifi.where(), cadata=ca_pem)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
@@ -110,6 +110,7 @@ class Upstream:
             ("Content-Type", "application/json"),
             ("Accept-Encoding", "identity"),
             ("Connection", "close"),
+            *endpoint.headers,
         ]
 
     async def complete(self, body: bytes) -> Answer:

@@ -1,0 +1,127 @@
+"""The OpenAI and Anthropic SDKs as clients, in a container on the run's network, against the gateway's container."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.containers import ContainerRequest, connect, create_owned, engine_call, remove_owned, start_owned
+from runs.engine.network.gateway import PassThrough, RunGateway
+from runs.ownership import Role
+from tests.gateway.real_gateway import MIB, Site, image, kinds
+
+pytestmark = pytest.mark.harbor_compatibility
+
+LOCK = Path(__file__).parents[2] / "requirements" / "sdks.txt"
+PROGRAM = Path(__file__).with_name("sdk_program.py")
+APIS = ("chat-completions", "responses", "embeddings", "messages", "count-tokens", "models")
+MODELS = ("scripted-positive", "scripted-unavailable", "scripted-hang")
+LOOK, WRITE = "I look at the input first.", "Now I write the result."
+COMMAND = "head -n 20 /app/ledger.csv"
+
+
+@contextmanager
+def image_with_sdks(site: Site, folder: Path) -> Iterator[str]:
+    """The verifier's image and one layer more: the locked SDKs and the program that uses them."""
+    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]
+    command += [str(folder), "--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28"]
+    command += ["--only-binary", ":all:", "-r", str(LOCK)]
+    subprocess.run(command, check=True, timeout=300)
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        recipe = f"FROM {image('verifier')}\nCOPY sdks /sdks\n".encode()
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(recipe)
+        archive.addfile(entry, io.BytesIO(recipe))
+        archive.add(folder, "sdks")
+        archive.add(PROGRAM, "sdks/sdk_program.py")
+    context.seek(0)
+    with closing(connect(300)) as patient:  # a layer of many small files takes a busy engine a while
+        built = list(patient.build(fileobj=context, custom_context=True, decode=True, rm=True, forcerm=True))
+    identifier = next((str(line["aux"]["ID"]) for line in built if "aux" in line), None)
+    assert identifier is not None, built
+    try:
+        yield identifier
+    finally:
+        # Without this the engine removes what it is made of as well, the prepared image itself.
+        site.api.remove_image(identifier, noprune=True)
+
+
+def run_sdks(site: Site, gateway: RunGateway, image_id: str) -> dict[str, Any]:
+    """What each scenario of the program said."""
+    env = {
+        "GATEWAY": "model-gateway", "TOKENS": json.dumps([gateway.token(trial) for trial in range(1, 9)]),
+        "PYTHONPATH": "/sdks",
+    }  # fmt: skip
+    request = ContainerRequest(
+        role=Role.AGENT, image_id=image_id, command=("python3", "-B", "/sdks/sdk_program.py"), cpus=1.0,
+        memory_bytes=512 * MIB, pids=64, nofile=256, network=site.networks.internal.id, env=env,
+        hosts={"model-gateway": gateway.address},
+    )  # fmt: skip
+    owned = create_owned(site.api, site.journal, {}, request)
+    try:
+        start_owned(site.api, site.journal, owned)
+        with engine_call("wait"):
+            ended = site.api.wait(owned.id, timeout=300)
+        output = site.api.logs(owned.id, stdout=True, stderr=True).decode()
+        assert ended["StatusCode"] == 0, output
+        return {said["name"]: said["said"] for said in map(json.loads, output.splitlines())}
+    finally:
+        remove_owned(site.api, site.journal, owned.intent.nonce)
+
+
+def test_real_sdks_are_served_in_each_api_with_tools_streams_errors_and_retries(tmp_path: Path) -> None:
+    with Site(tmp_path / "run") as site, image_with_sdks(site, tmp_path / "sdks") as image_id:
+        changes: dict[str, Any] = {
+            "pass_through": PassThrough(APIS, MODELS, 600.0), "trials": 8, "max_steps": 10,
+            "request_timeout_s": 2.0,
+        }  # fmt: skip
+        with site.gateway("scripted-positive", **changes) as gateway:
+            said = run_sdks(site, gateway, image_id)
+            end = site.close(gateway)
+    assert end.problem is None and end.ledger.intact
+    turn = {
+        "chat": [LOOK, "bash", True],
+        "chat_streamed": [LOOK, COMMAND, True],
+        "chat_turn": [WRITE],
+        "responses": [LOOK, "bash", True],
+        "responses_streamed": [LOOK, True, COMMAND],
+        "embeddings": [2, True],
+        "openai_models": [[*MODELS], MODELS[0]],
+        "message": [LOOK, "bash", "tool_use", True],
+        "message_streamed": [LOOK, COMMAND, "tool_use"],
+        "message_turn": [WRITE],
+        "by_x_api_key": [LOOK],
+        "count_tokens": [True],
+        "anthropic_models": [[*MODELS]],
+    }
+    assert {name: said.pop(name) for name in turn} == turn
+    unavailable = {"openai": "InternalServerError", "anthropic": "ServiceUnavailableError"}
+    slow = {"openai": "InternalServerError", "anthropic": "GatewayTimeoutError"}
+    for sdk in ("openai", "anthropic"):
+        assert said[f"{sdk} other model"] == ["NotFoundError", 404]
+        assert said[f"{sdk} other key"] == ["AuthenticationError", 401]
+        assert said[f"{sdk} busy, no retries"] == said[f"{sdk} busy, two retries"] == [unavailable[sdk], 503]
+        assert said[f"{sdk} own time-out"] == ["APITimeoutError"]
+        assert said[f"{sdk} time-out of the gateway"] == [slow[sdk], 504]
+        assert said[f"{sdk} too many"] == ["NotFoundError", 404]
+    report = end.ledger
+    assert report.unattributed == {"token": 2}  # one request each: 401 is not tried again
+    for first in (3, 6):
+        assert kinds(report, first) == [
+            ("refused", "body.model", 404),
+            ("upstream_error", "status", 503),
+            *[("ok", None, 200)] * 9,
+            ("refused", "steps_used_up", 404),
+        ]
+        assert kinds(report, first + 1) == [("upstream_error", "status", 503)] * 3
+        assert kinds(report, first + 2) == [("refused", "client_gone", None), ("upstream_error", "timeout", None)]
+    assert {line.kind for line in report.trial(1).forwarded} == {"ok", "answer"}
+    assert {line.kind for line in report.trial(2).forwarded} == {"ok", "answer"}

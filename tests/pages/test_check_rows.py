@@ -28,8 +28,8 @@ def test_a_worker_without_a_report_blocks_once_and_names_its_remedy(site: Site, 
 def test_the_head_counts_every_check_and_adds_up(site: Site, browse: Browser) -> None:
     made = never_reported(site)
     text = plain(page(browse("operator"), made))
-    assert "17 checks at" in text and "7 passed, 1 to note, 9 block for one reason." in text
-    assert len(made.checks) == 17 == 7 + 1 + 9
+    assert "18 checks at" in text and "8 passed, 1 to note, 9 block for one reason." in text
+    assert len(made.checks) == 18 == 8 + 1 + 9
 
 
 def test_what_follows_stands_under_its_cause_by_name(site: Site) -> None:

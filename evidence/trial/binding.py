@@ -52,6 +52,7 @@ def run_binding_checks(
             "journal.trials", "integrity.foreign_trial", not journaled, f"the journal holds trial {_first(journaled)}"
         ),
         Proof("ledger.trials", "integrity.foreign_trial", not asked, f"the ledger holds trial {_first(asked)}"),
+        Proof("ledger.api", _FOREIGN, not ledger.passed_through, "a line of an API that environment runs do not have"),
         _opening_check(document, journal, spec, spec_sha256, ledger),
         _recorded_check(document, spec, ledger),
         Proof("ledger.interval", _TIMES, _is_inside_run(document, ledger), "a line outside the run's time"),

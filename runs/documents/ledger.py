@@ -116,6 +116,8 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError("only a refusal is nobody's")
         if self.kind in ("ok", "wrong_model") and not self._is_whole_answer:
             raise ValueError("a completion without a 2xx status or one of its hashes")
+        if self.kind == "answer" and not self.passed_through:
+            raise ValueError("an answer that is nobody's words, outside of the APIs that have such")
         if not self._says_more_rightly:
             raise ValueError("what no gateway says of such an answer")
 
@@ -134,6 +136,11 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
         more = (self.api, self.flags, self.said_status, self.retry_after_s)
         present = {value is not msgspec.UNSET for value in more}
         return present.pop() if len(present) == 1 else None
+
+    @property
+    def passed_through(self) -> bool:
+        """Whether it is of a pass-through API, which no environment run has."""
+        return self.api not in (None, msgspec.UNSET)
 
     @property
     def was_cut(self) -> bool:
@@ -217,7 +224,7 @@ class TrialLedger:
 class LedgerReport:
     """The ledger as far as it holds. `trials` has every trial that asked; `unattributed` counts by code; `opening` is
     the first line of a ledger that has one; `first_at` and `last_at` are its earliest and its latest time; `sha256` is
-    that of the whole file, None when there is none."""
+    that of the whole file, None when there is none; `passed_through` says that a line is of a pass-through API."""
 
     fault: LedgerFault | None
     lines: int
@@ -227,6 +234,7 @@ class LedgerReport:
     first_at: str | None = None
     last_at: str | None = None
     sha256: str | None = None
+    passed_through: bool = False
 
     @property
     def intact(self) -> bool:
@@ -256,6 +264,7 @@ def read_ledger(data: bytes | None) -> LedgerReport:
         reading.first_at,
         reading.last_at,
         hashlib.sha256(data).hexdigest() if data else None,
+        reading.passed_through,
     )
 
 
@@ -279,6 +288,7 @@ class _Reading:
         self.last_at: str | None = None
         self.requests: dict[int | None, list[LedgerRequest]] = {}
         self.refused: dict[int | None, Counter[str]] = {}
+        self.passed_through = False
         self._previous = FIRST_PREVIOUS
         self._closed = False
 
@@ -326,6 +336,7 @@ class _Reading:
                 return LedgerFault("ledger.malformed_line", place)
             case LedgerRequest():
                 self.requests.setdefault(record.trial, []).append(record)
+                self.passed_through |= record.passed_through
                 if record.kind == "refused":
                     self._refuse(record.trial, record.code or record.kind, 1)
         self._previous = hashlib.sha256(line).hexdigest()

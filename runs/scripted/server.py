@@ -276,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer as the API of that path does, as a stream when it was asked for one and has something to say."""
         body = apis.said_as(path, request, answer.body)
         if not request.get("stream") or "usage" not in body:
-            self._send(Answer(answer.status, body))
+            self._send(replace(answer, body=body))
             return
         self.send_response(answer.status)
         self.send_header("Content-Type", "text/event-stream")

@@ -250,8 +250,8 @@ def test_a_line_says_what_those_of_its_version_say(version: int) -> None:
     [
         {"flags": None}, {"flags": "cut"}, {"flags": ["cut", "cut"]}, {"flags": ["refused", "cut"]},
         {"flags": ["more"]}, {"flags": [1]}, {"said_status": 429}, {"said_status": "429"}, {"retry_after_s": 1},
-        {"retry_after_s": -1},
-        {"kind": "upstream_error", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 200}, {"kind": "answer"},
+        {"retry_after_s": -1}, {"kind": "answer"},
+        {"kind": "upstream_error", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 200},
         {"kind": "upstream_error", "said_status": True}, {"kind": "upstream_error", "status": 500, "retry_after_s": 1},
         {"kind": "upstream_error", "status": 429, "retry_after_s": 1.0},
     ],

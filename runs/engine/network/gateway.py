@@ -208,9 +208,9 @@ class RunGateway:
         return trial_token(self.run_key, trial)
 
     def end_traffic(self, api: docker.APIClient) -> None:
-        """TERM, before its run ends: it answers nothing more. Never raises; one that is gone already has no traffic."""
+        """TERM, before its run ends: it answers nothing more. Raises EngineError."""
         self.asked_to_end = True
-        with suppress(EngineError), engine_call("stop gateway"):
+        with engine_call("stop gateway"):
             api.kill(self.container.id, signal="SIGTERM")
 
     def follow_transcript(self, trials: Path) -> None:

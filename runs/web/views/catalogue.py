@@ -83,8 +83,7 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "used": Run.objects.filter(endpoint=found).count(),
         "stop": (stop := endpoint_switch.stopped(name)),
         "may_start": access.may(request.user, access.START) and found.active and stop is None,
-        "may_stop": endpoint_switch.may_stop(request.user),
-        "may_allow": endpoint_switch.may_allow(request.user),
+        "may_switch": (endpoint_switch.may_allow if stop else endpoint_switch.may_stop)(request.user),
         "reason": request.GET.get("reason", ""),
     }
     return render(request, "runs/endpoint.html", context)

@@ -189,12 +189,13 @@ def _of_worker(predicate: dict[str, Any], counts: dict[str, int]) -> dict[str, A
         path: Stored(_of(state, str), _number(size), _maybe_sha256(digest))
         for path, (state, size, digest) in _of(predicate["stored_otherwise"], dict).items()
     }
+    _require(predicate["cleanup"] in ("clean", "failed"), "Its cleanup is neither clean nor failed.")
     _require(otherwise.keys() <= set(names), "It says of a file how it is stored that it does not list.")
     return {
         "files": tuple(files),
         "stored_otherwise": otherwise,
         "trials": tuple(trials),
-        "cleanup": _of(predicate["cleanup"], str),
+        "cleanup": predicate["cleanup"],
         "quarantined": _of(predicate["quarantined"], bool),
         "replaces": tuple(_sha256(found) for found in _of(predicate["replaces"], list)),
     }

@@ -50,6 +50,8 @@ from runs.ownership.storage import replace_whole
 log = logging.getLogger(__name__)
 
 JOURNAL_PATH = "journal.json"
+# What a verdict can be given with: nothing is judged before its cleanup, and what a person declares comes later.
+_CLEANUPS = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "failed"}
 
 
 def sign_run(
@@ -85,7 +87,7 @@ def sign_run(
                 Trial(trial.trial, result.bucket.value, result.code)
                 for trial, result in zip(facts.trials, judgement.trials, strict=True)
             ),
-            cleanup="clean" if run.cleanup == Cleanup.CLEAN else "failed",
+            cleanup=_CLEANUPS[Cleanup(run.cleanup)],
             quarantined=quarantined,
         ),
         run,

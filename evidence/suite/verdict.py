@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evidence.trial.classify import Classification
-from runs.outcomes.buckets import Bucket, Verdict
+from runs.outcomes.buckets import Bucket, Verdict, coverage
 from runs.outcomes.codes import FailureClass
 
 # Classes that say that our own side broke: such a suite is an error. With the others it is merely incomplete.
@@ -39,8 +39,7 @@ class Counts:
 
     @property
     def sentence(self) -> str:
-        rate = f"{self.passed} of {self.evaluated} evaluated passed"
-        return f"{rate} · {self.evaluated} of {self.requested} requested evaluated"
+        return coverage(passed=self.passed, evaluated=self.evaluated, requested=self.requested)
 
 
 @dataclass(frozen=True, slots=True)

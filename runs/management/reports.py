@@ -97,6 +97,14 @@ def _replace(path: Path, content: bytes) -> None:
         raise ReportNotWritten(path, error) from error
 
 
+_CLEANUP_WARNINGS = {
+    "pending": "",
+    "clean": "",
+    "failed": "**Cleanup failed:** something that the run owned may be left behind.",
+    "declared": "**Cleanup declared resolved by a person:** nobody verified that nothing is left.",
+}
+
+
 def markdown_summary(run: Document) -> str:
     """The summary of a ``benchsite.run/v1`` document; texts from elsewhere stand in code spans. Pure."""
     return "\n".join(_summary_lines(run)) + "\n"
@@ -109,11 +117,8 @@ def _summary_lines(run: Document) -> Iterator[str]:
     yield f"{count_strip(run['counts'])}  "
     yield f"**{coverage(run['counts'])}**"
     yield ""
-    if run["cleanup"] == "failed":
-        yield "**Cleanup failed:** something that the run owned may be left behind."
-        yield ""
-    if run["cleanup"] == "declared":
-        yield "**Cleanup declared resolved by a person:** nobody verified that nothing is left."
+    if warning := _CLEANUP_WARNINGS[run["cleanup"]]:
+        yield warning
         yield ""
     if run["failure"] is not None:
         yield f"**The run as a whole failed:** {_reason(run['failure']['code'])}"

@@ -6,6 +6,7 @@ from typing import Any
 from runs.documents.run_spec import covered
 from runs.management.printing import Printer
 from runs.models import Run, RunState, Trial
+from runs.outcomes import buckets
 from runs.outcomes.codes import CODES
 from runs.serializers.runs import cases_of, counts_of, reward_of
 
@@ -28,9 +29,8 @@ def nonzero_counts(run: Run) -> str:
 
 
 def coverage(c: Mapping[str, int]) -> str:
-    """Both rates, never one without the other: ``2 of 2 graded passed · 2 of 3 requested graded``."""
-    passed = f"{c['passed']} of {c['evaluated']} graded passed" if c["evaluated"] else "nothing graded"
-    return f"{passed} · {c['evaluated']} of {c['requested']} requested graded"
+    """Both rates of a run's counts: ``Passed: 2 of 2 · Graded: 2 of 3``."""
+    return buckets.coverage(passed=c["passed"], evaluated=c["evaluated"], requested=c["requested"])
 
 
 def state_line(run: Run) -> str:

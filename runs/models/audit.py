@@ -27,7 +27,6 @@ class AuditKind(models.TextChoices):
     PERSON = "person", "Changed a person"
     HOST_LOST = "host_lost", "Declared a host lost"
     WORKER_REMOVE = "worker_remove", "Removed a worker"
-    QUARANTINE = "quarantine", "Changed a quarantine"
     EXPIRE = "expire", "Removed expired evidence"
     LEGAL_HOLD = "legal_hold", "Changed a legal hold"
     SIGNING_KEY = "signing_key", "Changed a signing key"

@@ -37,3 +37,8 @@ class Verdict(_Named):
 
 # What was independently graded.
 EVALUATED = (Bucket.PASSED, Bucket.FAILED)
+
+
+def coverage(*, passed: int, evaluated: int, requested: int) -> str:
+    """Both rates, never one without the other, with the words of a run's page."""
+    return f"Passed: {passed} of {evaluated} · Graded: {evaluated} of {requested}"

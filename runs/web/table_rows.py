@@ -106,8 +106,8 @@ def _run(row: RunRow, address: str) -> str:
 
 
 def _cleanup(row: RunRow) -> str:
-    named = f'<span class="unit">cleanup </span>{escape(row.cleanup)}'
-    if not row.cleanup_icon:
+    cleanup = row.cleanup
+    named = f'<span class="unit">cleanup </span>{escape(cleanup.word)}'
+    if not cleanup.icon:
         return f'<span class="quiet">{named}</span>'
-    tone = "attention" if row.cleanup_icon == "attention" else ""
-    return f'<span class="state {tone}">{icon(row.cleanup_icon)}{named}</span>'
+    return f'<span class="state {cleanup.tone}">{icon(cleanup.icon)}{named}</span>'

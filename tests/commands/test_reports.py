@@ -198,14 +198,14 @@ class TestMarkdown:
             "## benchsite: incomplete",
             "1 of 3 cases of the profile  ",
             "3 requested = 2 graded (2 passed + 0 failed) + 1 error + 0 cancelled  ",
-            "**2 of 2 graded passed · 2 of 3 requested graded**",
+            "**Passed: 2 of 2 · Graded: 2 of 3**",
             "| 1 | `task` | error | `grading.reward_missing` No reward | not graded | 3 |",
             "A scripted smoke proves the adapter, never a model.",
         ):
             assert line in text.splitlines()
 
     def test_nothing_evaluated_is_no_rate(self) -> None:
-        assert "**nothing graded · 0 of 1 requested graded**" in summary(run_of(trial("cancelled", None)))
+        assert "**Passed: 0 of 0 · Graded: 0 of 1**" in summary(run_of(trial("cancelled", None)))
 
     def test_a_failed_cleanup_stands_out(self) -> None:
         assert "**Cleanup failed:**" in summary(run_of(trial(), cleanup="failed", verdict="error"))

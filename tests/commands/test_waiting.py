@@ -53,7 +53,7 @@ class TestStart:
         result = command("start", "--endpoint", "scripted", "--wait")
         assert result.code == 0
         assert result.out.splitlines()[-2:] == [
-            "3 of 3 graded passed · 3 of 3 requested graded",
+            "Passed: 3 of 3 · Graded: 3 of 3",
             "3 requested = 3 graded (3 passed + 0 failed) + 0 error + 0 cancelled",
         ]
 
@@ -61,7 +61,7 @@ class TestStart:
         files = ["--junit", str(tmp_path / "j.xml"), "--summary", str(tmp_path / "s.md")]
         assert command("start", "--endpoint", "scripted", "--wait", *files).code == 0
         assert ElementTree.parse(tmp_path / "j.xml").getroot().get("tests") == "3"
-        assert "3 of 3 graded passed" in (tmp_path / "s.md").read_text()
+        assert "Passed: 3 of 3" in (tmp_path / "s.md").read_text()
 
     def test_a_report_that_cannot_be_written_later_changes_no_verdict_but_is_no_success(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

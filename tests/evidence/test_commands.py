@@ -88,7 +88,7 @@ def test_a_job_folder_without_its_config_is_read_and_nothing_is_executed(
 def test_classify_reads_an_empty_folder(tmp_path: Path) -> None:
     code, printed = called("classify", str(tmp_path), "--json")
     assert code == 4 and json.loads(printed)["trials"] == []
-    assert called("classify", str(tmp_path))[1].endswith("nothing graded · 0 of 0 requested graded\n")
+    assert called("classify", str(tmp_path))[1].endswith("Passed: 0 of 0 · Graded: 0 of 0\n")
 
 
 def test_a_trial_that_was_graded_before_a_cancel_keeps_its_grade(tmp_path: Path) -> None:

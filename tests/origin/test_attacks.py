@@ -166,7 +166,7 @@ def signed_bare(run: Path) -> None:
 
 
 def changed_payload(run: Path) -> None:
-    payload = payload_of(run).replace(b'"cleanup":"clean"', b'"cleanup":"dirty"')
+    payload = payload_of(run).replace(b'"quarantined":false', b'"quarantined":true')
     rewrite(run, {**envelope_of(run), "payload": base64.b64encode(payload).decode()})
 
 
@@ -534,6 +534,7 @@ def test_the_statement_itself_contradicts_nothing(tmp_path: Path) -> None:
         (b'"quarantined":false', b'"quarantined":0'),
         (b'"requested":3', b'"requested":3.0'),
         (b"T11:00:00.000000Z", b"T25:00:00.000000Z"),
+        (b'"cleanup":"clean"', b'"cleanup":"declared"'),
     ):
         assert old in payload
         with_payload(run, payload.replace(old, new))

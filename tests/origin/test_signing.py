@@ -193,6 +193,16 @@ def test_killed_at_any_step_the_end_is_made_again_and_every_statement_is_explain
         assert left is None or left == read_envelope((folder / RUN_ENVELOPE).read_bytes())
 
 
+@pytest.mark.parametrize("cleanup", [Cleanup.PENDING, Cleanup.DECLARED])
+def test_a_cleanup_that_no_verdict_is_given_with_is_never_signed(cleanup: Cleanup, place: Path) -> None:
+    make_keys("worker")
+    run, folder = run_of(passing_run(1), place)
+    run.cleanup = cleanup
+    with pytest.raises(KeyError):
+        end(run, folder)
+    assert not (folder / RUN_ENVELOPE).exists()
+
+
 def test_a_later_cleanup_is_stated_anew_and_names_what_it_replaces(place: Path) -> None:
     run, folder = ended(place, "worker", "site")
     first = read_envelope((folder / RUN_ENVELOPE).read_bytes()).payload_sha256

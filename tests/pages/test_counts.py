@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runs.models.states import Cleanup
+from runs.web.presenting.cleanups import CLEANUPS
 from runs.web.presenting.counts import Counts, aloud, gates, rates, shares, strip
 
 small = st.integers(min_value=0, max_value=5000)
@@ -77,6 +79,12 @@ def test_the_floor_is_applied_only_to_a_whole_run(counts: Counts, words: str) ->
 def test_a_persons_word_holds_no_gate(owned: str) -> None:
     gate = gates(Counts(1, 1, 0, 0, 0, True), 1.0, True, "declared", owned)[-1]
     assert (gate.icon, gate.found) == ("attention", "declared, never verified")
+
+
+def test_every_state_of_a_cleanup_has_its_words_and_no_other_word_passes_for_one() -> None:
+    assert set(CLEANUPS) == set(Cleanup)
+    with pytest.raises(ValueError, match="is not a valid Cleanup"):
+        gates(Counts(1, 1, 0, 0, 0, True), 1.0, True, "resolved", "")
 
 
 def test_an_ungraded_trial_opens_the_first_gate_and_closes_no_other() -> None:

@@ -271,9 +271,9 @@ class TestShown:
         run = again(run)
         situation = Situation(counts=counts_of(run), floor=1.0, left=1, worker="local")
         panel = owned(run, list(run.resources.all()), private=True)
-        assert (panel.state, panel.retryable, panel.left) == ("declared", False, 1)
+        assert (panel.cleanup.word, panel.retryable, panel.left) == ("declared", False, 1)
         said = "ada declared that nothing of this run is left. It was not verified."
         assert panel.declared == f"{said} Their reason: {WHY}"
         assert WHY not in owned(run, [], private=False).declared
-        assert listed(run).cleanup == "declared" and listed(run).cleanup_icon == ""
+        assert (listed(run).cleanup.word, listed(run).cleanup.icon) == ("declared", "")
         assert "declared complete by a person and never verified" in banner(run, situation).sentence

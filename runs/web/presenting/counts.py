@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from django.utils.text import get_text_list
 
 from benchsite.lib import words
+from runs.models.states import Cleanup
+from runs.web.presenting import cleanups
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,24 +170,14 @@ def gates(counts: Counts, floor: float | None, integrity: bool | None, cleanup: 
     ``integrity`` None is unknown; ``cleanup`` is a run's (design 3); ``owned`` its numbers in words.
     """
     whole = counts.requested > 0 and counts.evaluated == counts.requested
+    cleaned = cleanups.of(cleanup)
+    numbers = "" if cleanup == Cleanup.DECLARED else owned  # whatever the last attempt counted, it was not the end
     return [
         Gate(_icon(whole, counts.ended), "All trials graded", f"{counts.evaluated} of {counts.requested}"),
         _floor_gate(counts, floor, whole),
         Gate(_icon(integrity, counts.ended), "Integrity", _integrity_words(integrity, counts.ended)),
-        _cleanup_gate(cleanup, owned),
+        Gate(cleaned.gate, "Cleanup", numbers or cleaned.found),
     ]
-
-
-def _cleanup_gate(cleanup: str, owned: str) -> Gate:
-    name = "Cleanup"
-    match cleanup:
-        case "clean":
-            return Gate("held", name, owned or "nothing was created")
-        case "failed":
-            return Gate("attention", name, owned or "failed")
-        case "declared":  # whatever the last attempt counted: a person's word holds no gate
-            return Gate("attention", name, "declared, never verified")
-    return Gate("queued", name, owned or "at the end")
 
 
 def _floor_gate(counts: Counts, floor: float | None, whole: bool) -> Gate:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from runs.models.states import Cleanup
+from runs.web.presenting import cleanups
 
 if TYPE_CHECKING:
     from runs.models import OwnedResource, Run
@@ -16,7 +17,6 @@ _REASONS = {
     "failed": "It could not be removed.",
     "": "Not tried yet.",
 }
-_STATES = {Cleanup.CLEAN: "clean", Cleanup.FAILED: "failed", Cleanup.DECLARED: "declared"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Owned:
     retryable: bool = False
     pending: bool = False
     attempts: int = 0
-    state: str = ""
+    cleanup: cleanups.CleanupWords = cleanups.CLEANUPS[Cleanup.PENDING]
     statement: str = ""
     declared: str = ""
 
@@ -65,7 +65,7 @@ def owned(run: "Run", rows: "list[OwnedResource]", *, private: bool) -> Owned:
         retryable=run.terminal and run.cleanup == Cleanup.FAILED,
         pending=not run.terminal and not shown,
         attempts=run.cleanup_attempts,
-        state=_STATES.get(Cleanup(run.cleanup), ""),
+        cleanup=cleanups.of(run.cleanup),
         statement=_statement(len(left)),
         declared=_declared(run, private=private),
     )

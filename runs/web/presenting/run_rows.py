@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
-from runs.models.states import Cleanup
 from runs.web import charts
+from runs.web.presenting import cleanups, status_marks
 from runs.web.presenting import counts as sums
-from runs.web.presenting import status_marks
 from runs.web.presenting.banner import counts_of
 from runs.web.presenting.trials import took
 
 if TYPE_CHECKING:
     from runs.models import Run
-
-_CLEANUPS = {
-    Cleanup.CLEAN: ("held", "clean"),
-    Cleanup.FAILED: ("attention", "failed"),
-    Cleanup.DECLARED: ("", "declared"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +25,13 @@ class RunRow:
     strip: SafeString
     rate: str
     evaluated: str
-    cleanup_icon: str
-    cleanup: str
+    cleanup: cleanups.CleanupWords
     took: str
 
 
 def run_row(run: "Run") -> RunRow:
     counts = counts_of(run)
     rates = sums.rates(counts, None)
-    icon, cleanup = _CLEANUPS.get(Cleanup(run.cleanup), ("", "pending"))
     strip = charts.strip(sums.shares(counts), capfirst(sums.aloud(counts)))
     mark = status_marks.of_run(run)
-    return RunRow(run, mark, strip, rates.passed, rates.evaluated, icon, cleanup, took(run, "%H:%M"))
+    return RunRow(run, mark, strip, rates.passed, rates.evaluated, cleanups.of(run.cleanup), took(run, "%H:%M"))

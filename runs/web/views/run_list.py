@@ -17,6 +17,7 @@ from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, 
 from runs.outcomes.buckets import Verdict
 from runs.services import access
 from runs.web import table_rows
+from runs.web.presenting.cleanups import CLEANUPS
 from runs.web.presenting.run_rows import run_row
 
 PAGE = 25
@@ -146,7 +147,7 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
         label="Started by",
     )
     cleanup = django_filters.ChoiceFilter(
-        choices=[("clean", "clean"), ("failed", "failed"), ("declared", "declared resolved"), ("pending", "pending")],
+        choices=[(state.value, state.label.lower()) for state in CLEANUPS],
         empty_label="any",
         label="Cleanup",
     )

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from benchsite.lib.database import CODE as UNUSABLE
 from benchsite.lib.database import database_trouble
@@ -140,11 +141,12 @@ class SiteCommand(BaseCommand):
 def acting_user(name: str) -> User:
     """The user a command acts for. ``cli`` is made on first use: a local operator who cannot log in."""
     if name == CLI_USER:
-        user, created = User.objects.get_or_create(username=CLI_USER)
-        if created:
-            user.set_unusable_password()
-            user.save()
-            user.groups.set(Group.objects.filter(name=Role.OPERATOR.value))
+        with transaction.atomic():  # another command at this moment sees the user with the role, or none yet
+            user, created = User.objects.get_or_create(username=CLI_USER)
+            if created:
+                user.set_unusable_password()
+                user.save()
+                user.groups.set(Group.objects.filter(name=Role.OPERATOR.value))
         return user
     found = User.objects.filter(username=name, is_active=True).first()
     if found is None:

@@ -32,7 +32,7 @@ PREFIX = "bundles/sha256"
 CACHE = "bundle-cache"
 MAX_CACHED = 8
 _LOCK = ".lock"
-_ATTEMPTS = 3
+_ATTEMPTS = 10  # several imports at once may take each other's half-written blob for a changed one
 ABANDONED_AFTER = timedelta(days=1)
 # No hash covers a file's mode, so it follows from the content: a script or a program may be carried out.
 _EXECUTABLE = (b"#!", b"\x7fELF")

@@ -4,6 +4,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from django.db import transaction
+
 from benchsite.lib.canonical import JsonObject, canonical_bytes, load_object
 from benchsite.lib.problems import DocumentError, raise_if, refuse
 from runs.documents.bundle.certification import RECORD_NAME, check_record
@@ -35,9 +37,10 @@ def import_bundle(folder: Path, *, user: AnyUser | None) -> TaskBundle:
         with suppress(DocumentError):  # of another row; then nothing is known to be abandoned
             bundle_files.collect_abandoned()  # before anything is found there that this import would take for stored
         bundle_files.store_files(folder, bundle, kept)
-    row = reviewing.store_bundle(bundle, packaged=packaged, files_stored=not packaged, user=user)
-    if row.status == BundleStatus.DRAFT and record is not None:
-        row = reviewing.certify(row, record=record, user=user)
+    with transaction.atomic():
+        row = reviewing.store_bundle(bundle, packaged=packaged, files_stored=not packaged, user=user)
+        if row.status == BundleStatus.DRAFT and record is not None:
+            row = reviewing.certify(row, record=record, user=user)
     return row
 
 

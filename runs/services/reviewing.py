@@ -34,7 +34,8 @@ def store_bundle(
 ) -> TaskBundle:
     """Store a revision as a draft; one that is stored already stays as it is. Raises BundleRefused.
 
-    Its files are in the package, below the name `packaged`; or in the storage, which `files_stored` says.
+    Its files are in the package, below the name `packaged`; or in the storage, which `files_stored` says. A caller's
+    transaction holds the row as it is, so that of two imports at once the second sees what the first made of it.
     """
     stored_at = timezone.now() if files_stored else None
     with transaction.atomic():
@@ -55,8 +56,7 @@ def store_bundle(
         elif (found := stored_revision(bundle)) is not None and files_stored and found.place == "missing":
             TaskBundle.objects.filter(pk=row.pk).update(stored_at=stored_at)
             _audit(AuditKind.BUNDLE_IMPORT, row, user, {"files_stored_again": True})
-            row.stored_at = stored_at
-    return row
+        return TaskBundle.objects.select_for_update().get(pk=row.pk)
 
 
 def loaded_bundle(bundle: TaskBundle) -> LoadedBundle:
@@ -90,11 +90,12 @@ def install_packaged(
     bundle: LoadedBundle, *, name: str, certification: JsonObject, reviewed_by: str, note: str
 ) -> TaskBundle:
     """Store the bundle that ships with benchsite together with its certification and its review (idempotent)."""
-    row = store_bundle(bundle, packaged=name, user=None)
-    if row.status == BundleStatus.DRAFT:
-        row = certify(row, record=certification, user=None)
-    if row.status == BundleStatus.CERTIFIED:
-        row = _review(row, user=None, by_name=reviewed_by, note=note, detail={"packaged": True})
+    with transaction.atomic():
+        row = store_bundle(bundle, packaged=name, user=None)
+        if row.status == BundleStatus.DRAFT:
+            row = certify(row, record=certification, user=None)
+        if row.status == BundleStatus.CERTIFIED:
+            row = _review(row, user=None, by_name=reviewed_by, note=note, detail={"packaged": True})
     return row
 
 

@@ -5,6 +5,7 @@ rebuilds. Deletion is guarded by triggers in PostgreSQL only, because SQLite's f
 that is how test databases are emptied; the models refuse deletion in both.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,17 +71,26 @@ UNDELETABLE = {"runs_auditentry": "1 = 1", "runs_taskbundle": _BUNDLE_FROZEN}
 
 def install(*, using: str = "default", **_: Any) -> None:
     """Make all triggers anew in the database ``using``; tables that do not exist yet are skipped."""
+    install_guards(GUARDS, UNDELETABLE, using=using)
+
+
+def install_guards(guards: Iterable[Guard], undeletable: Mapping[str, str], *, using: str) -> None:
+    """Make the triggers of some guards anew; ``undeletable`` has a condition over OLD for each table."""
     connection = connections[using]
     present = set(connection.introspection.table_names())
-    statements = _sqlite if connection.vendor == "sqlite" else _postgresql
+    if connection.vendor == "sqlite":
+        statements = _sqlite(guard for guard in guards if guard.table in present)
+    else:
+        kept = {table: condition for table, condition in undeletable.items() if table in present}
+        statements = _postgresql((guard for guard in guards if guard.table in present), kept)
     with connection.cursor() as cursor:
-        for statement in statements(present):
+        for statement in statements:
             cursor.execute(statement)
 
 
-def _sqlite(present: set[str]) -> list[str]:
+def _sqlite(guards: Iterable[Guard]) -> list[str]:
     statements = []
-    for guard in (guard for guard in GUARDS if guard.table in present):
+    for guard in guards:
         changed = " OR ".join(f"NEW.{column} IS NOT OLD.{column}" for column in guard.columns)
         event = f"BEFORE UPDATE OF {', '.join(guard.columns)} ON {guard.table}"
         condition = f"WHEN ({guard.when}) AND NOT ({guard.unless}) AND ({changed})"
@@ -90,16 +100,15 @@ def _sqlite(present: set[str]) -> list[str]:
     return statements
 
 
-def _postgresql(present: set[str]) -> list[str]:
+def _postgresql(guards: Iterable[Guard], undeletable: Mapping[str, str]) -> list[str]:
     statements = [_REFUSE]
-    for guard in (guard for guard in GUARDS if guard.table in present):
+    for guard in guards:
         changed = " OR ".join(f"NEW.{column} IS DISTINCT FROM OLD.{column}" for column in guard.columns)
         event = f"BEFORE UPDATE OF {', '.join(guard.columns)}"
         condition = f"({guard.when}) AND NOT ({guard.unless}) AND ({changed})"
         statements += _trigger(f"guard_{guard.name}", guard.table, event, condition)
-    for table, condition in UNDELETABLE.items():
-        if table in present:
-            statements += _trigger(f"guard_{table}_kept", table, "BEFORE DELETE", condition)
+    for table, condition in undeletable.items():
+        statements += _trigger(f"guard_{table}_kept", table, "BEFORE DELETE", condition)
     return statements
 
 

@@ -1,0 +1,1 @@
+"""Experiments: the trials of one candidate on one dataset, wherever they ran."""

@@ -1,0 +1,1 @@
+"""Reads a job folder that some Harbor wrote into one closed description; pure, and believes nothing of it a proof."""

@@ -238,8 +238,8 @@ def test_j_and_k_walk_the_steps(site: Site, page: Page) -> None:
 
 
 def test_a_link_to_a_step_of_another_window_is_followed(site: Site, page: Page) -> None:
+    from tests.pages.evidence.test_trajectory_page import a_run
     from tests.pages.evidence_files import native_trajectory
-    from tests.pages.test_trajectory_page import a_run
 
     run = a_run(site, native_trajectory(120))
     sign_in(page, "operator-1")

@@ -29,8 +29,8 @@ from runs.services.bundle_files import CACHE, MAX_CACHED, blob_name, bundle_fold
 from runs.services.preview_checks import checks_of
 from tests.commands.calling import command
 from tests.documents import samples
-from tests.evidence.test_retention import ended
-from tests.evidence.test_storage_outage import OUTAGES
+from tests.evidence.register.test_retention import ended
+from tests.evidence.register.test_storage_outage import OUTAGES
 from tests.runs.rows import person
 from tests.runs.sites import ready_site
 from tests.spec_documents import run_spec

@@ -41,8 +41,8 @@ TARGETS = {
     "evidence.trial.run_checks": ["test_unrecorded.py", "test_altered.py", "-k", "not real"],
     "evidence.reading.own_records": ["test_unrecorded.py", "test_altered.py", "-k", "not real"],
     "evidence.harbor.reported": ["test_altered.py", "test_unrecorded.py", "-k", "not real"],
-    "runs.documents.ledger": ["../gateway/test_ledger.py", "-k", "not single_byte and not structure"],
-    "evidence.harbor.controls": ["../harness/test_harbor_applied.py"],
+    "runs.documents.ledger": ["gateway/test_ledger.py", "-k", "not single_byte and not structure"],
+    "evidence.harbor.controls": ["harness/test_harbor_applied.py"],
 }
 # Of the table of wrong trials, the parts that these modules are about: the whole takes minutes for each mutant.
 NARROWED = {
@@ -140,10 +140,15 @@ def _run(name: str, tree: ast.Module, tests: list[str]) -> int:
         exec(compile(tree, module.__file__, "exec"), module.__dict__)
         if name in NARROWED:
             variants.WRONG[:] = [variant for group in NARROWED[name] for variant in getattr(variants, group)]
-        paths = [str(ROOT / "tests/evidence" / word) if word.endswith(".py") else word for word in tests]
+        paths = [str(_path(word)) if word.endswith(".py") else word for word in tests]
         return int(pytest.main(["-c", os.devnull, f"--rootdir={ROOT}", "-x", "-q", *_WITHOUT, *paths]))
     except BaseException:
         return 1
+
+
+def _path(name: str) -> Path:
+    """A test file by its name in the rooms of these tests, else by its path."""
+    return next((ROOT / "tests/evidence").rglob(name), ROOT / "tests" / name)
 
 
 def main(wanted: list[str]) -> int:

@@ -10,7 +10,7 @@ from runs.models import Worker
 from runs.outcomes.codes import CODES
 from tests.pages.conftest import Browser
 from tests.pages.factories import Site, make_run
-from tests.pages.test_previews import page, plain, preview_of
+from tests.pages.runs.test_previews import page, plain, preview_of
 
 ROOT = Path(__file__).parent.parent.parent
 RIDDLES = (

@@ -15,7 +15,7 @@ from runs.models import AuditEntry, Endpoint, Profile, Run, TaskBundle
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, digest, draft_bundle, make_run
-from tests.pages.test_run_page import plain
+from tests.pages.runs.test_run_page import plain
 
 
 def approve(client: Client, bundle: TaskBundle, sha256: str = "") -> str:
@@ -311,7 +311,7 @@ def test_two_operators_who_cancel_at_once_ask_once(site: Site, browse: Browser) 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_confirmation_pressed_twice_at_once_starts_one_run(site: Site, browse: Browser) -> None:
-    from tests.pages.test_previews import confirm, preview_of
+    from tests.pages.runs.test_previews import confirm, preview_of
 
     preview = preview_of(site, browse("operator"))
     led_to: list[str] = []

@@ -21,8 +21,8 @@ def main() -> None:
     from evidence.suite.judgement import judge
     from evidence.suite.run_facts import read_run
     from tests.evidence.folders import passing_run
+    from tests.evidence.register.test_ingest import finished
     from tests.evidence.rows import run_of
-    from tests.evidence.test_ingest import finished
 
     with tempfile.TemporaryDirectory() as scratch:
         run, written = run_of(passing_run(2), Path(scratch))

@@ -213,7 +213,13 @@ def test_a_line_that_the_gateway_does_not_write_is_malformed(change: dict[str, o
     assert fault([written()[0], canonical(json.loads(written(completed(1))[1]) | change)]) == "ledger.malformed_line"
 
 
-@pytest.mark.parametrize("change", [{"status": 500}, {"message_sha256": None}, {"trial": None}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": 500}, {"message_sha256": None}, {"trial": None}, {"api": "messages", "message_sha256": None},
+        {"kind": "ok", "api": "embeddings", "message_sha256": None},
+    ],
+)  # fmt: skip
 def test_an_answer_of_another_model_has_all_that_a_completion_has(change: dict[str, object]) -> None:
     opening, wrong = (json.loads(line) for line in written(completed(1))[:2])
     wrong["kind"] = "wrong_model"
@@ -266,6 +272,7 @@ def test_what_no_gateway_says_of_an_answer_is_malformed(change: dict[str, object
         {"flags": ["cut"]}, {"flags": ["refused"]}, {"flags": ["cut", "refused"]},
         {"kind": "wrong_model", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 429},
         {"kind": "answer", "api": "embeddings"},
+        {"kind": "wrong_model", "api": "embeddings", "message_sha256": None},
         {"kind": "upstream_error", "status": 503, "retry_after_s": 0},
     ],
 )  # fmt: skip

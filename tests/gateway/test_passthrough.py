@@ -171,6 +171,25 @@ def test_the_endpoint_gets_the_credential_where_its_api_has_it_and_no_other_head
         }  # fmt: skip
 
 
+def test_a_header_of_the_record_takes_the_place_of_the_askers() -> None:
+    with raw_endpoint(lambda _: http_answer({})) as endpoint:
+        config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", plan())
+        config["endpoint"]["headers"] = {"Anthropic-Beta": "declared"}
+        with running(config) as gateway:
+            asked = {"anthropic-beta": "asked", "anthropic-version": "2026-10-21"}
+            gateway.ask(asking(MESSAGES), path=MESSAGES, headers=asked)
+        sent = endpoint.heard[0].lower()
+        assert sent.count(b"anthropic-beta: declared") == 1 and b"asked" not in sent and b"2026-10-21" in sent
+
+
+def test_vectors_of_another_model_are_another_models_answer() -> None:
+    said = {"object": "list", "data": [{"index": 0, "embedding": [0.5]}], "usage": {"prompt_tokens": 3}}
+    with passing(lambda _: http_answer(said | {"model": "alias-v2"})) as (gateway, _):
+        assert gateway.ask(asking(EMBEDDINGS), path=EMBEDDINGS)[0] == 200
+        report = gateway.stop()
+    assert report.intact and lines(report) == [("embeddings", "wrong_model", None)]
+
+
 def test_without_a_credential_none_is_sent_and_no_key_of_the_asker() -> None:
     with raw_endpoint(lambda _: http_answer({})) as endpoint:
         config = configuration(f"http://127.0.0.1:{endpoint.port}/v1", plan()) | {"credential": None}
@@ -397,6 +416,42 @@ def test_the_credential_goes_to_nobody(stream: bool) -> None:
                 data += piece
         assert CREDENTIAL.encode() not in data
         assert lines(gateway.stop()) == [("chat-completions", "upstream_error", "credential_echoed")]
+
+
+def test_the_credential_goes_to_nobody_in_pieces_either() -> None:
+    half = len(CREDENTIAL) // 2
+    said = [
+        b"data: "
+        + json.dumps({"model": ALIAS, "choices": [{"index": 0, "delta": {"content": text}}]}).encode()
+        + b"\n\n"
+        for text in ("first", f"key {CREDENTIAL[:half]}", CREDENTIAL[half:])
+    ]
+    with Paced(STREAM_HEAD, *map(chunk, said), chunk(END)) as paced, before(paced) as gateway:
+        paced.go.release(5)
+        with ask_raw(gateway, asking(CHAT, stream=True)) as link:
+            data = b""
+            while piece := link.recv(65536):
+                data += piece
+        assert b"first" in data and CREDENTIAL[:half].encode() not in data
+        report = gateway.stop()
+        assert lines(report) == [("chat-completions", "upstream_error", "credential_echoed")]
+        assert report.trial(1).requests[0].bytes_out == len(said[0])
+
+
+def test_what_only_looked_like_its_beginning_goes_on() -> None:
+    said = [
+        b"data: "
+        + json.dumps({"model": ALIAS, "choices": [{"index": 0, "delta": {"content": text}}]}).encode()
+        + b"\n\n"
+        for text in ("first", CREDENTIAL[:-1], "other", CREDENTIAL[:-1])
+    ]
+    with Paced(STREAM_HEAD, *map(chunk, said), chunk(END) + b"0\r\n\r\n") as paced, before(paced) as gateway:
+        with ask_raw(gateway, asking(CHAT, stream=True)) as link:
+            paced.go.release(4)
+            read_until(link, said[2])  # before the stream's end is there
+            paced.go.release(2)
+            assert read_until(link, b"\r\n0\r\n\r\n").endswith(said[3] + END + b"\r\n0\r\n\r\n")
+        assert lines(gateway.stop()) == [("chat-completions", "ok", None)]
 
 
 def test_eight_requests_of_a_trial_go_at_once_and_the_rest_waits() -> None:

@@ -87,8 +87,7 @@ def judge_embeddings(body: bytes, accepted_models: frozenset[str]) -> Judgement:
     except NotAnAnswer as other:
         return other.judgement
     return Judgement(
-        "answer" if kind == "ok" else "malformed",
-        None if kind == "ok" else "other_model",
+        "answer" if kind == "ok" else kind,
         prompt_tokens=completion.count(document.get("usage"), "prompt_tokens"),
     )
 

@@ -206,7 +206,7 @@ class PassThroughServer(Server):
             return await unless_gone(incoming, exchange())
         except UpstreamFailed as failure:
             reply = upstream_failed(request.entry, failure.code)
-            return StreamEnd(200, b"", sent=passing.sent) if passing.begun else reply
+            return StreamEnd(200, b"", sent=passing.passed_on) if passing.begun else reply
 
 
 class _Passing:
@@ -231,6 +231,13 @@ class _Passing:
         self._accepted = accepted_models
         self._digest = hashlib.sha256()
         self._kept: list[bytes] = []
+        self._pieces = echo.Pieces(credential)
+        self._held = bytearray()
+
+    @property
+    def passed_on(self) -> int:
+        """Bytes of a stream that the asker was given so far."""
+        return self.sent - len(self._held)
 
     async def on(self, answer: Heard) -> Reply:
         """Pass it on; what this returns is to be sent after the ledger's line. Raises UpstreamFailed, ClientGone."""
@@ -265,13 +272,14 @@ class _Passing:
         try:
             async with aclosing(answer.pieces()) as pieces:
                 async for piece in pieces:
-                    rest = self._checked(_up_to_the_end(reader.feed(piece), assembly))
+                    blocks = _up_to_the_end(reader.feed(piece), assembly)
+                    rest = self._checked(blocks, last=assembly.ended)
                     if assembly.ended:
                         break
                     await self._place.take(min(len(piece), max(0, MAX_JUDGED_BYTES - self.sent)))
                     await self._write(_chunk(rest))
                 else:
-                    rest = self._checked(_up_to_the_end(reader.finish(), assembly))
+                    rest = self._checked(_up_to_the_end(reader.finish(), assembly), last=True)
         except EventTooLarge:
             raise UpstreamFailed("too_large") from None
         entry = self.request.entry
@@ -280,14 +288,20 @@ class _Passing:
         judged(entry, assembly.judge(self.api.judge, self._accepted))
         return StreamEnd(200, _chunk(rest) + _LAST_CHUNK, sent=self.sent)
 
-    def _checked(self, blocks: list[Block]) -> bytes:
+    def _checked(self, blocks: list[Block], *, last: bool) -> bytes:
+        """What may go on now, without what may turn out to be the beginning of the credential."""
         data = b"".join(block.raw for block in blocks)
-        if echo.holds(data, self._credential):
+        said = [self._pieces.add(block.event.data) for block in blocks if block.event is not None]
+        if any(said) or echo.holds(data, self._credential):
             raise UpstreamFailed("credential_echoed")
         self._digest.update(data)
         self.sent += len(data)
         if self.sent <= MAX_JUDGED_BYTES:
             self._kept.append(data)
+        self._held += data
+        if self._pieces.pending and not last:
+            return b""
+        data, self._held = bytes(self._held), bytearray()
         return data
 
     async def _write(self, data: bytes) -> None:

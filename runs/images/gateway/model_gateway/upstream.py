@@ -125,8 +125,11 @@ class Upstream:
     async def asked(
         self, api: Api, accept: str, headers: Sequence[tuple[str, str]], body: bytes, query: str = ""
     ) -> AsyncIterator["Heard"]:
-        """POST a screened body with the credential and these headers; unbounded in time. Raises UpstreamFailed."""
-        sent = [*self._headers, ("Accept", accept), *headers, ("Content-Length", str(len(body)))]
+        """POST a screened body with the credential and these headers, but those of the record's own; unbounded in
+        time. Raises UpstreamFailed."""
+        declared = {name.lower() for name, _ in self._endpoint.headers}
+        asked = [(name, value) for name, value in headers if name.lower() not in declared]
+        sent = [*self._headers, ("Accept", accept), *asked, ("Content-Length", str(len(body)))]
         if self._credential is not None:
             sent.append((api.header, api.prefix + self._credential))
         request = h11.Request(method="POST", target=f"{self._endpoint.path}{api.path}{query}", headers=sent)

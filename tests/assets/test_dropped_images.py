@@ -1,4 +1,4 @@
-"""Preparing images removes those that no lock names any more, and nobody else's (OW27)."""
+"""Preparing images removes those that no lock names any more, and nobody else's."""
 
 import io
 import json

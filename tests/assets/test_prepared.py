@@ -110,7 +110,7 @@ def test_the_agent_cannot_change_its_own_tool(assets: Assets, started: Callable[
 
 
 def test_no_image_holds_a_tests_folder_or_anything_of_a_task(assets: Assets, started: Callable[..., Running]) -> None:
-    """FS05: what grades is brought into the verifier's own container when its time has come, and nowhere else."""
+    """What grades is brought into the verifier's own container when its time has come, and nowhere else."""
     tasks = ENVIRONMENT_SMOKE / "tasks"
     names = {path.name for path in tasks.rglob("*") if path.is_file() and "environment" not in path.parts}
     assert "test.sh" in names

@@ -64,7 +64,7 @@ def play(opened: OpenSession, scenario: Any) -> Any:
 
 
 def test_links_devices_fifos_sockets_and_odd_names_are_listed_and_the_plain_files_are_taken(bench: Bench) -> None:
-    """OX16: hard links are files like others."""
+    """Hard links are files like others."""
 
     async def scenario(part: Play) -> Fetched:
         await part.sh(
@@ -370,7 +370,7 @@ def test_an_orphan_that_holds_the_commands_output_open_does_not_hold_the_trial(b
 
 
 def test_a_cancelled_command_leaves_no_process_behind_and_its_logs_can_still_be_saved(bench: Bench) -> None:
-    """OW16: the end of the exec's client ends nothing in the container, so its processes are killed by themselves."""
+    """The end of the exec's client ends nothing in the container, so its processes are killed by themselves."""
     opened = bench.session()
 
     async def scenario(part: Play) -> Fetched:

@@ -98,7 +98,7 @@ LINKS = "cd /app/output && ln answer.txt b.txt; ln -s answer.txt latest; touch $
 
 @pytest.mark.parametrize(("answer", "reward"), [(42, 1), (41, 0)])
 def test_links_among_the_outputs_leave_the_grade_to_the_content(bench: Bench, answer: int, reward: int) -> None:
-    """OX16: what the verifier got is exactly what was taken, the hard link as a file of its own."""
+    """What the verifier got is exactly what was taken, the hard link as a file of its own."""
     ended = run_trial(bench, [SOLVE.replace("42", str(answer)), f"bash -c {shlex.quote(LINKS)}"])
     assert ended.result["verifier_result"] == {"rewards": {"reward": reward}}
     (taken,) = ended.of("transfer", purpose="artifact", path="/app/output")

@@ -41,7 +41,7 @@ def whole(rig: Rig) -> Iterator[Rig]:
         rig.worker.start()
 
 
-def test_jq05_a_queue_that_is_stopped_and_loses_everything_loses_no_run(whole: Rig) -> None:
+def test_a_queue_that_is_stopped_and_loses_everything_loses_no_run(whole: Rig) -> None:
     """The run that is carried out goes on; the one that waited is put again by the worker's timer."""
     first = waiting_run(whole)
     second = whole.start_run()

@@ -39,7 +39,7 @@ def owning(rig: Rig, runs: Path, run: str) -> tuple[Journal, OwnedContainer, str
     return journal, container, network.id, child
 
 
-def test_ow30_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> None:
+def test_cleaning_r1_touches_nothing_of_r10(rig: Rig, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     first, second = owning(rig, runs, "r1"), owning(rig, runs, "r10")
     decoys = [decoy(runs / "r1"), decoy(runs / "r10")]

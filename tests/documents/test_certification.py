@@ -118,7 +118,7 @@ def test_one_case_that_comes_out_otherwise_fails_the_certification(folder, fault
 
 
 def test_a_file_beside_the_reward_decides_nothing(folder):
-    """OX18: some suites' verifiers tell more than the reward."""
+    """Some suites' verifiers tell more than the reward."""
     bundle = read_bundle(folder)
     grader = FakeGrader()
 

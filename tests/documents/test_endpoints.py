@@ -74,7 +74,6 @@ def test_plain_urls_are_taken_as_they_stand(url):
 
 
 def test_user_info_and_query_are_refused_and_no_part_of_the_url_is_shown():
-    """SE04"""
     with pytest.raises(DocumentError) as caught:
         loaded(base_url="http://u:SENTINEL@h/v1?key=SENTINEL")
     assert {problem.code for problem in caught.value.problems} == {"endpoint.user_info", "endpoint.query"}
@@ -97,7 +96,6 @@ def test_user_info_and_query_are_refused_and_no_part_of_the_url_is_shown():
     ],
 )
 def test_a_credential_in_plain_text_is_found_and_not_shown(document, path):
-    """SE01, SE02"""
     problems = list(credential_problems(document))
     assert [problem.path for problem in problems] == [path]
     assert "SENTINEL" not in problems[0].sentence

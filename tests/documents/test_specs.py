@@ -226,7 +226,6 @@ def test_a_spec_over_the_bound_is_refused():
 
 
 def test_a_credential_that_found_its_way_into_a_spec_is_refused():
-    """SE01"""
     assert refused(worker=WorkerIdentity("sk-SENTINEL-12345", "7" * 64)) == [("credential_in_plaintext", "worker.name")]
 
 

@@ -286,9 +286,7 @@ def test_an_engine_that_fails_while_the_endpoint_is_asked_is_the_workers_failure
 
 
 @pytest.mark.parametrize("part", ["tasks", "preflight", "gateway", "egress", "trial 1", "trial 2"])
-def test_jq01_a_cancellation_at_any_point_starts_no_further_stage(
-    world: World, run: Run, tmp_path: Path, part: str
-) -> None:
+def test_a_cancellation_at_any_point_starts_no_further_stage(world: World, run: Run, tmp_path: Path, part: str) -> None:
     world.before[part] = lambda: lifecycle.request_cancel(run.pk, user=None)
     execute(run.key)
     after = {"tasks": "preflight", "networks": "gateway"}.get(part, part)  # a stage that was entered is not cut
@@ -297,7 +295,7 @@ def test_jq01_a_cancellation_at_any_point_starts_no_further_stage(
 
 
 @pytest.mark.parametrize("part", ["egress", "trial 1", "trial 3"])
-def test_jq02_past_the_runs_own_limit_nothing_further_starts(world: World, run: Run, tmp_path: Path, part: str) -> None:
+def test_past_the_runs_own_limit_nothing_further_starts(world: World, run: Run, tmp_path: Path, part: str) -> None:
     world.before[part] = lambda: _age(world)
     execute(run.key)
     assert world.steps == [*ALL[: ALL.index(part) + 1], "conclude"]
@@ -333,7 +331,7 @@ def test_a_trial_past_its_limit_does_not_end_the_run(
     assert world.steps == ALL
 
 
-def test_fs07_a_disk_that_is_full_at_the_first_write_is_said_so(
+def test_a_disk_that_is_full_at_the_first_write_is_said_so(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
@@ -346,7 +344,7 @@ def test_fs07_a_disk_that_is_full_at_the_first_write_is_said_so(
     assert (world.failure["class"], world.failure["code"]) == ("worker_runtime", "worker_runtime.disk_full")
 
 
-def test_fs07_a_failure_that_cannot_be_written_down_is_still_handed_to_the_end(
+def test_a_failure_that_cannot_be_written_down_is_still_handed_to_the_end(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:

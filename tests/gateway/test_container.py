@@ -299,7 +299,7 @@ def test_an_endpoint_whose_name_does_not_resolve_fails_the_start(site: Site) -> 
 
 
 def test_the_probe_passes_on_a_runs_network_and_leaves_nothing(site: Site) -> None:
-    """OW21: host ports are unreachable from the run's network except through the gateway."""
+    """Host ports are unreachable from the run's network except through the gateway."""
     own = {"label": f"benchsite.run={site.journal.read().run_id}"}
     before = len(site.api.containers(all=True, filters=own))
     with site.gateway("scripted-positive") as gateway:
@@ -312,7 +312,7 @@ def test_the_probe_passes_on_a_runs_network_and_leaves_nothing(site: Site) -> No
 
 
 def test_the_probe_fails_on_a_network_that_reaches_the_host(site: Site) -> None:
-    """OW22: the probe's result decides, not the option's name."""
+    """The probe's result decides, not the option's name."""
     open_network = create_owned_network(site.api, site.journal, internal=False)
     confined = site.networks
     site.networks = RunNetworks(open_network, confined.egress)

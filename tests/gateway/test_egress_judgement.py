@@ -31,7 +31,7 @@ def test_what_never_answered_is_not_reached(outcome: str) -> None:
     ["default_gateway", "host_address", "network_gateway", "gateway_outer_leg", "ipv6", "outside_address"],
 )
 def test_an_address_that_answered_fails_its_check(name: str, outcome: str) -> None:
-    """OW21: host ports must be unreachable; a refused connection was answered by the host."""
+    """Host ports must be unreachable; a refused connection was answered by the host."""
     found = report(attempt(name, "silent"), attempt(name, outcome))
     assert [check.code for check in found.failures] == [f"egress.{name}"]
     assert name.replace("_", " ") in found.sentence and outcome in found.detail

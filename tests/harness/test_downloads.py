@@ -56,7 +56,7 @@ REWARDS: dict[str, tuple[dict[str, str], list[str]]] = {
         {"reward.json": '{"reward": 1}', "test-stdout.txt": "ok"},
         ["reward.json", "test-stdout.txt"],
     ),
-    "RW05: cut": ({"reward.json": '{"reward":1'}, ["reward.json"]),
+    "cut": ({"reward.json": '{"reward":1'}, ["reward.json"]),
     "brackets without end": ({"reward.json": "[" * 200_000}, []),
     "deep within the size": ({"reward.json": "[" * 60_000}, []),
     "other files": ({"reward.txt": "1", "forged.json": "{}", "result.json": "{}"}, ["reward.txt"]),

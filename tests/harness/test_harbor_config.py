@@ -39,7 +39,7 @@ def config(**changes: Any) -> dict[str, Any]:
     )
 
 
-def test_rs07_one_attempt_one_trial_no_retry_and_verification_are_written_out() -> None:
+def test_one_attempt_one_trial_no_retry_and_verification_are_written_out() -> None:
     told = config()
     assert told["retry"]["max_retries"] == 0
     assert (told["n_attempts"], told["n_concurrent_trials"], told["install_only"]) == (1, 1, False)

@@ -60,7 +60,6 @@ def textwrap(data: bytes, width: int) -> list[bytes]:
 
 @pytest.mark.parametrize("form", _forms_of(KEY), ids=str)
 def test_a_secret_is_removed_in_every_form(form: str) -> None:
-    """SE05"""
     scrubber = Scrubber([KEY])
     data = b"before " + _forms_of(KEY)[form] + b" after"
     assert scrubber.found_in(data)

@@ -109,7 +109,7 @@ class FakeEngine:
         return {"ID": self.id, "DockerRootDir": "/var/lib/docker"}
 
     def containers(self, *, all: bool = False, filters: dict[str, Any]) -> list[dict[str, Any]]:
-        assert all, "a query of ownership sees containers in every state (OW13)"
+        assert all, "a query of ownership sees containers in every state"
         return self._list("container", filters)
 
     def networks(self, *, filters: dict[str, Any]) -> list[dict[str, Any]]:

@@ -124,7 +124,6 @@ class TestCleanUp:
     def test_a_process_that_cannot_be_verified_fails_the_cleanup(
         self, engine: FakeEngine, journal: Journal, harness: Callable[[str], Launched]
     ) -> None:
-        """OW29"""
         child = harness("import time; time.sleep(60)")
         journal.record_process(replace(child.identity, start_ticks=0), trial=1)
         result = run(engine, journal)
@@ -132,7 +131,6 @@ class TestCleanUp:
         assert group_members(child.identity) == [child.identity.pid]
 
     def test_what_is_left_is_named_for_operators(self, engine: FakeEngine, journal: Journal) -> None:
-        """OW05 OW07"""
         owned = create_owned(engine, journal, {}, agent_request())
         engine.resources[owned.id]["Config"]["Labels"] = {}
         document = run(engine, journal).as_json()

@@ -1,4 +1,4 @@
-"""OX12: the engine is the one that docker's own command would speak to, on a Unix socket of this host, or a refusal."""
+"""The engine is the one that docker's own command would speak to, on a Unix socket of this host, or a refusal."""
 
 import hashlib
 import json

@@ -109,7 +109,7 @@ class TestIntents:
     @pytest.mark.parametrize(
         "bad",
         ["", "a" * 63, "a" * 65, "A" * 64, "name", "a" * 12],
-        ids=lambda bad: f"OW15-{len(bad)}{bad[:1]}",
+        ids=lambda bad: f"{len(bad)}{bad[:1]}",
     )
     def test_an_id_that_is_not_64_hex_characters_is_refused(self, journal: Journal, bad: str) -> None:
         intent = journal.intend(Role.AGENT)

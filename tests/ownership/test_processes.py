@@ -215,7 +215,6 @@ class TestStopping:
         assert stop_group(launched.identity, owner=OWNER, term_wait_s=0.2).outcome is Stopped.KILLED
 
     def test_stopping_twice_is_harmless(self, started: Callable[..., Launched]) -> None:
-        """JQ14"""
         launched = started(SLEEPS)
         assert stop_group(launched.identity, owner=OWNER).outcome is Stopped.TERMINATED
         for _ in range(2):
@@ -248,7 +247,6 @@ class TestStopping:
         assert group_members(launched.identity) == members
 
     def test_a_reused_pid_gets_no_signal(self, started: Callable[..., Launched]) -> None:
-        """OW29 JQ04"""
         launched = started(SLEEPS)
         recorded = replace(launched.identity, start_ticks=launched.identity.start_ticks - 100)
         report = stop_group(recorded, owner=OWNER)

@@ -159,7 +159,6 @@ class TestNetworks:
     def test_a_network_in_use_by_a_stranger_is_left_until_it_is_free(
         self, api: Any, owned_journal: Journal, stranger: Callable[..., str]
     ) -> None:
-        """OW25"""
         network = create_owned_network(api, owned_journal, internal=True)
         theirs = stranger()
         api.connect_container_to_network(theirs, network.id)
@@ -176,7 +175,7 @@ class TestSentinels:
     def test_everything_that_is_not_ours_survives(
         self, api: Any, owned_journal: Journal, tiny_image: str, stranger: Callable[..., str]
     ) -> None:
-        """OW08 OW12: as near to ours as a container can be, and still not touched."""
+        """As near to ours as a container can be, and still not touched."""
         ours = create_owned(api, owned_journal, {"trial": 1}, agent_request(tiny_image))
         start_owned(api, owned_journal, ours)
         never_started = create_owned(api, owned_journal, {"trial": 1}, agent_request(tiny_image))
@@ -202,7 +201,6 @@ class TestSentinels:
     def test_a_container_never_started_is_found_by_its_labels(
         self, api: Any, owned_journal: Journal, tiny_image: str
     ) -> None:
-        """OW13"""
         owned = create_owned(api, owned_journal, {}, agent_request(tiny_image))
         assert find_owned(api, owned.intent) == [owned.id]
         assert still_present(api, owned_journal) == [("agent", owned.id)]
@@ -210,7 +208,6 @@ class TestSentinels:
 
 class TestRemoval:
     def test_four_removals_at_once_all_end_in_success(self, api: Any, owned_journal: Journal, tiny_image: str) -> None:
-        """OW10"""
         owned = create_owned(api, owned_journal, {}, agent_request(tiny_image))
         start_owned(api, owned_journal, owned)
         outcomes: list[Outcome] = []
@@ -231,7 +228,6 @@ class TestRemoval:
     def test_an_open_stream_makes_the_removal_unknown_and_not_success(
         self, api: Any, owned_journal: Journal, tiny_image: str
     ) -> None:
-        """OW18"""
         owned = create_owned(api, owned_journal, {}, agent_request(tiny_image))
         start_owned(api, owned_journal, owned)
         reader = connect()
@@ -276,7 +272,7 @@ class TestClientsKilledMidCreate:
     def test_every_container_whose_client_was_killed_is_found_and_removed(
         self, api: Any, owned_journal: Journal, tiny_image: str
     ) -> None:
-        """OW01 OW02 OW04: the intents have no id, and the engine goes on creating."""
+        """The intents have no id, and the engine goes on creating."""
         clients = [
             SPAWN.Process(target=_create_and_die, args=(str(owned_journal.directory), tiny_image)) for _ in range(8)
         ]

@@ -83,7 +83,6 @@ class TestCreating:
     def test_names_come_from_the_nonce_so_that_one_intent_never_makes_two(
         self, engine: FakeEngine, journal: Journal
     ) -> None:
-        """OW12"""
         first, second = made(engine, journal), made(engine, journal)
         names = {engine.resources[owned.id]["Name"] for owned in (first, second)}
         assert names == {f"benchsite-{owned.intent.nonce}" for owned in (first, second)}
@@ -97,7 +96,6 @@ class TestRemoving:
         assert journal.read().resource(owned.intent.nonce).settled
 
     def test_absent_is_success(self, engine: FakeEngine, journal: Journal) -> None:
-        """OW09"""
         owned = made(engine, journal)
         del engine.resources[owned.id]
         report = settle(engine, journal)
@@ -114,7 +112,6 @@ class TestRemoving:
     def test_a_remove_without_a_clear_answer_is_looked_at_again_until_404(
         self, engine: FakeEngine, journal: Journal, fault: Fault
     ) -> None:
-        """OW10 OW18"""
         owned = made(engine, journal)
         engine.script("remove", fault)
         report = settle(engine, journal)
@@ -124,7 +121,6 @@ class TestRemoving:
     def test_a_remove_that_says_yes_while_the_container_lives_is_unknown(
         self, engine: FakeEngine, journal: Journal
     ) -> None:
-        """OW28"""
         owned = made(engine, journal)
         engine.script("remove", *[Fault.LIES] * 1000)
         report = settle(engine, journal)
@@ -159,7 +155,6 @@ class TestRemoving:
         assert {r.id for r in report.removed} == {owned.id for owned in others}
 
     def test_all_leftovers_are_named(self, engine: FakeEngine, journal: Journal) -> None:
-        """OW07"""
         owned = {made(engine, journal).id for _ in range(2)}
         engine.script("inspect", *[Fault.ERROR] * 1000)
         report = settle(engine, journal)
@@ -200,7 +195,6 @@ class TestStrangers:
         assert owned.id in engine.resources
 
     def test_an_answer_about_another_id_is_not_ours(self, engine: FakeEngine, journal: Journal) -> None:
-        """OW15"""
         owned = made(engine, journal)
         engine.resources[owned.id]["Id"] = owned.id[:12]
         assert [r.outcome for r in settle(engine, journal).left] == [Outcome.FOREIGN]
@@ -236,7 +230,6 @@ class TestLateCreates:
     def test_a_create_that_arrives_late_is_found_and_removed(
         self, engine: FakeEngine, journal: Journal, late_s: float
     ) -> None:
-        """OW02"""
         engine.late_s = late_s
         engine.script("create", Fault.SILENT_LATE)
         with pytest.raises(EngineError):
@@ -249,7 +242,6 @@ class TestLateCreates:
     def test_a_client_that_died_after_the_create_leaves_its_container_to_be_found(
         self, engine: FakeEngine, journal: Journal
     ) -> None:
-        """OW01 OW04"""
         intent = journal.intend(Role.AGENT)
         engine.place("container", intent.labels)
         journal.fence("interrupted")
@@ -292,7 +284,6 @@ class TestLateCreates:
 
 class TestNetworks:
     def test_networks_go_after_their_containers(self, engine: FakeEngine, journal: Journal) -> None:
-        """OW25"""
         network = create_owned_network(engine, journal, internal=True)
         owned = made(engine, journal)
         assert settle(engine, journal).clean

@@ -103,7 +103,6 @@ def test_what_a_terminal_would_swallow_with_its_words_is_shown(hidden: str) -> N
 
 @pytest.mark.parametrize("document", [native_trajectory(), ATIF], ids=["native", "ATIF"])
 def test_no_page_of_a_trajectory_hides_anything(site: Site, browse: Browser, document: Any) -> None:
-    """OX23"""
     run = make_run(site, "passed")
     data = json.dumps(with_unseen(document)).encode()
     keep(run, {"trials/1/kept/agent/mini-swe-agent.trajectory.json": data})
@@ -113,7 +112,6 @@ def test_no_page_of_a_trajectory_hides_anything(site: Site, browse: Browser, doc
 
 
 def test_neither_verifier_nor_reward_nor_file_hides_anything(site: Site, browse: Browser) -> None:
-    """OX23"""
     run = make_run(site, "error")
     files = [
         f"trials/1/kept/{name}" for name in ("verifier/test-stdout.txt", "verifier/reward.json", "artifacts/a.txt")

@@ -71,7 +71,7 @@ def test_a_worker_has_the_time_that_a_run_may_take() -> None:
     assert "KillMode=mixed" in text
 
 
-def test_ox22_a_trial_that_the_kernel_kills_for_memory_does_not_stop_the_worker() -> None:
+def test_a_trial_that_the_kernel_kills_for_memory_does_not_stop_the_worker() -> None:
     """systemd's own default stops a whole service of which one process was killed for memory."""
     text = (FILES / "benchsite-worker.service").read_text(encoding="utf-8")
     assert re.findall(r"^OOMPolicy=(.*)$", text, re.M) == ["continue"]

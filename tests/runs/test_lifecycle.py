@@ -80,7 +80,7 @@ class TestClaim:
         assert run.claimed_at is not None and run.heartbeat_at is not None
 
     def test_a_second_claim_finds_nothing_to_do(self):
-        """JQ08: the start is guarded by the claim."""
+        """The start is guarded by the claim."""
         run = claimed(run_row())
         assert lifecycle.claim(run.pk, worker="local", identity=Process(), host="host") is False
 
@@ -90,7 +90,7 @@ class TestClaim:
         assert again(run).state == RunState.QUEUED
 
     def test_a_run_that_does_not_exist_is_not_claimed(self):
-        """JQ11: a worker that finds no row exits quietly."""
+        """A worker that finds no row exits quietly."""
         unknown = "0" * 32
         assert lifecycle.claim(unknown, worker="local", identity=Process(), host="host") is False
 
@@ -165,7 +165,7 @@ class TestCancel:
         assert run.cancel_requested_by_name == "olga"
 
     def test_an_active_run_is_flagged_and_twice_is_harmless(self):
-        """JQ14: a double cancel is idempotent."""
+        """A double cancel is idempotent."""
         run = claimed(run_row())
         olga, otto = person("olga"), person("otto")
         assert lifecycle.cancel_requested_at(run.pk) is None
@@ -274,7 +274,7 @@ class TestTrials:
             lifecycle.close_trials(claimed(run_row()).pk, bucket=Bucket.PASSED)
 
     def test_an_interrupted_run_keeps_what_was_evaluated(self):
-        """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict error."""
+        """1 evaluated, 2 error worker_runtime.interrupted; the run is interrupted with verdict error."""
         run = evaluated(claimed(run_row()), PASSED)
         closed = lifecycle.close_trials(
             run.pk,

@@ -156,8 +156,8 @@ class TestChecks:
         assert preview.blocking == []
         assert {check["code"] for check in preview.notes} == {"worker.busy", "worker.not_alive"}
 
-    def test_rs04_a_manifest_that_was_changed_in_the_database_fails_closed(self, site):
-        """RS04: no process is started for a manifest that is not the reviewed one."""
+    def test_a_manifest_that_was_changed_in_the_database_fails_closed(self, site):
+        """No process is started for a manifest that is not the reviewed one."""
         changed = TaskBundle(**{f.attname: getattr(site.bundle, f.attname) for f in TaskBundle._meta.fields})
         changed.manifest = changed.manifest.replace("ledger-totals", "ledger-total5")
         preview = make_preview(**site.choice(bundle=changed))

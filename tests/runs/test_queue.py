@@ -37,8 +37,8 @@ def test_a_confirmed_run_waits_on_its_workers_own_queue():
     assert queue.queue_of("local").get_job_ids() == []
 
 
-def test_jq10_the_job_may_take_longer_than_the_run():
-    """JQ10, JQ02: the queue's timeout is explicit and above the run's own limit."""
+def test_the_job_may_take_longer_than_the_run():
+    """The queue's timeout is explicit and above the run's own limit."""
     site = ready_site()
     preview = make_preview(**site.choice())
     run = confirm(user=site.operator, preview_id=preview.pk, token=token_of(preview))
@@ -54,8 +54,8 @@ def test_a_run_is_never_two_jobs():
     assert queue.queue_of("local").get_job_ids() == [run.job_id]
 
 
-def test_jq05_a_queue_that_forgot_everything_is_filled_again_under_the_same_ids():
-    """JQ05: the row is the truth; lost jobs of queued runs are put again, oldest first."""
+def test_a_queue_that_forgot_everything_is_filled_again_under_the_same_ids():
+    """The row is the truth; lost jobs of queued runs are put again, oldest first."""
     runs = [run_row(), run_row()]
     for run in runs:
         queue.put(run.pk, "local")
@@ -72,8 +72,7 @@ def test_the_job_that_is_being_executed_is_not_put_again():
     assert queue.put_missing("local", running=run.job_id) == []
 
 
-def test_jq11_a_job_whose_run_is_gone_or_not_queued_exits_quietly(monkeypatch):
-    """JQ11, JQ08."""
+def test_a_job_whose_run_is_gone_or_not_queued_exits_quietly(monkeypatch):
     monkeypatch.setattr("runs.engine.execution.execute", lambda run_id: pytest.fail(f"{run_id} is executed"))
     cancelled, claimed = run_row(), run_row()
     lifecycle.request_cancel(cancelled.pk, user=None)
@@ -84,7 +83,7 @@ def test_jq11_a_job_whose_run_is_gone_or_not_queued_exits_quietly(monkeypatch):
     assert list(Run.objects.order_by("pk").values()) == before
 
 
-def test_jq05_a_start_survives_a_queue_that_cannot_be_reached(monkeypatch):
+def test_a_start_survives_a_queue_that_cannot_be_reached(monkeypatch):
     site = ready_site()
     preview = make_preview(**site.choice())
     embedded_redis.stop()
@@ -120,8 +119,8 @@ class TestCleanupRequest:
         assert AuditEntry.objects.filter(kind="cleanup").count() == 0
 
 
-def test_jq13_only_public_names_of_the_queue_library_are_used():
-    """JQ13: nothing with a leading underscore of RQ, and no registry is edited by hand."""
+def test_only_public_names_of_the_queue_library_are_used():
+    """Nothing with a leading underscore of RQ, and no registry is edited by hand."""
     for name in ("services/queue.py", "jobs.py", "engine/worker.py"):
         source = (Path(queue.__file__).parents[1] / name).read_text()
         assert "Registry" not in source and "send_stop_job_command" not in source

@@ -51,7 +51,7 @@ def ended(cleanup: Cleanup, *, host: str = "") -> Run:
 
 
 class TestLease:
-    """JQ04: pid, start time and boot id together; a pid alone proves nothing."""
+    """Pid, start time and boot id together; a pid alone proves nothing."""
 
     def test_the_process_that_claimed_it_lives(self):
         assert lease_is_alive(claimed_by(me()))
@@ -84,8 +84,8 @@ class TestLease:
 
 
 class TestLostRuns:
-    def test_rs01_a_run_whose_process_is_gone_is_interrupted(self):
-        """RS01: what was evaluated stays; the rest is worker_runtime.interrupted; the verdict is error."""
+    def test_a_run_whose_process_is_gone_is_interrupted(self):
+        """What was evaluated stays; the rest is worker_runtime.interrupted; the verdict is error."""
         run = claimed_by(Process())
         lifecycle.record_trial(run.pk, 1, PASSED)
         report = recover("local")

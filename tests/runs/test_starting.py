@@ -204,8 +204,8 @@ class TestChecks:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jq11_a_start_that_is_rolled_back_puts_no_job(put):
-    """JQ11: the job is put when the transaction commits, and never otherwise."""
+def test_a_start_that_is_rolled_back_puts_no_job(put):
+    """The job is put when the transaction commits, and never otherwise."""
     site = ready_site()
     preview = make_preview(**site.choice())
     with pytest.raises(RuntimeError), transaction.atomic():

@@ -104,8 +104,8 @@ def test_a_burst_executes_what_waits_and_leaves(start_worker):
     assert count_workers() == Workers(stopped=1)
 
 
-def test_jq04_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker, monkeypatch):
-    """JQ04: killed -9, concluded at once and not by a timer's tick, never executed again."""
+def test_a_run_whose_process_is_killed_is_interrupted_and_the_worker_goes_on(start_worker, monkeypatch):
+    """Killed -9, concluded at once and not by a timer's tick, never executed again."""
     monkeypatch.setattr(serving, "RECOVER_EVERY_S", 600.0)
     first, second = queued(), queued()
     go_file(second.key).touch()
@@ -132,8 +132,8 @@ def note_recoveries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     return lambda: notes.read_text().splitlines() if notes.exists() else []
 
 
-def test_jq04_a_killed_workers_run_goes_on_and_is_not_declared_lost(start_worker, monkeypatch):
-    """JQ04: recovery looks at pid and start time of the run's own process, not at the worker's."""
+def test_a_killed_workers_run_goes_on_and_is_not_declared_lost(start_worker, monkeypatch):
+    """Recovery looks at pid and start time of the run's own process, not at the worker's."""
     run = queued()
     first = start_worker()
     eventually_executing(run)
@@ -173,8 +173,8 @@ def test_term_finishes_the_present_run_and_starts_no_other(start_worker):
     assert again(second).state == RunState.QUEUED and executions() == [first.key]
 
 
-def test_jq05_redis_killed_during_a_run_loses_neither_the_run_nor_the_next_one(start_worker):
-    """JQ05: the run ends truthfully once; runs whose jobs were lost are put again."""
+def test_redis_killed_during_a_run_loses_neither_the_run_nor_the_next_one(start_worker):
+    """The run ends truthfully once; runs whose jobs were lost are put again."""
     first, second = queued(), queued()
     go_file(second.key).touch()
     start_worker()
@@ -224,7 +224,7 @@ def _answers(connection: Any) -> bool:
         return False
 
 
-def test_ox21_a_worker_that_idles_and_whose_redis_pauses_neither_restarts_nor_complains(
+def test_a_worker_that_idles_and_whose_redis_pauses_neither_restarts_nor_complains(
     start_worker, monkeypatch, tmp_path, tcp_redis
 ):
     """The library's bounds are shrunk: one wait for a job takes 2 s, and Redis may be silent for 10 s more."""
@@ -292,8 +292,8 @@ def test_a_burst_without_a_queue_says_so_and_a_service_waits():
     assert not serving._work("local", False, (), [])
 
 
-def test_jq07_a_cancel_reaches_a_run_without_any_queue(start_worker):
-    """JQ07: the flag stands in the database; no message is needed."""
+def test_a_cancel_reaches_a_run_without_any_queue(start_worker):
+    """The flag stands in the database; no message is needed."""
     run = queued()
     start_worker()
     eventually_executing(run)

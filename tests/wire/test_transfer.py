@@ -94,7 +94,7 @@ def test_a_forbidden_member_is_refused_by_name_and_the_others_are_kept(member: M
 @pytest.mark.parametrize(
     ("member", "code"),
     [
-        pytest.param(Member(b"logs/agent/big", b"x", size=10_001), "too_large", id="OW19: larger than the bound"),
+        pytest.param(Member(b"logs/agent/big", b"x", size=10_001), "too_large", id="larger than the bound"),
         pytest.param(Member(b"logs/agent/huge", b"", size=2**40), "too_large", id="a terabyte that is not there"),
         pytest.param(Member(b"logs/agent/s", b"x", kind=b"S"), "sparse", id="sparse file"),
         pytest.param(Member(b"logs/agent/x", b"path=/etc\n", kind=b"x"), "format", id="pax header"),

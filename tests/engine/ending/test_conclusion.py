@@ -164,7 +164,7 @@ def test_a_gateway_that_does_not_end_well_stops_no_removal(ending: Ending, tmp_p
     assert ending.steps == ORDER and again(run).terminal
 
 
-def test_ow05_what_was_left_behind_makes_no_pass(ending: Ending, tmp_path: Path) -> None:
+def test_what_was_left_behind_makes_no_pass(ending: Ending, tmp_path: Path) -> None:
     run = active(passing_run(), tmp_path)
     ending.cleaned = False
     conclude(run.key, gateway=Gateway(ending.steps))
@@ -172,7 +172,7 @@ def test_ow05_what_was_left_behind_makes_no_pass(ending: Ending, tmp_path: Path)
     assert (ended.verdict, ended.cleanup, ended.count_passed) == ("error", Cleanup.FAILED, 3)
 
 
-def test_rs01_a_lost_run_keeps_what_was_graded(ending: Ending, tmp_path: Path) -> None:
+def test_a_lost_run_keeps_what_was_graded(ending: Ending, tmp_path: Path) -> None:
     case = passing_run()
     case.never_started(2, 3)
     run = active(case, tmp_path)
@@ -292,7 +292,7 @@ def test_what_returns_after_its_host_was_lost_is_scrubbed_of_what_is_known_again
     assert any("credential.missing" in text for text in unscrubbed) is not known
 
 
-def test_fs07_a_fence_that_cannot_be_written_leaves_no_process_running(
+def test_a_fence_that_cannot_be_written_leaves_no_process_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal.create(tmp_path / "run", run_id="0" * 32)

@@ -57,7 +57,7 @@ def test_a_class_and_code_are_written_for_what_was_not_evaluated(tmp_path: Path)
     ("text", "known"),
     [("2026-01-01T10:00:00.5Z", True), ("2026-01-01T10:00:00", True), ("yesterday", False), (None, False)],
 )
-def test_rs11_a_time_without_a_zone_is_utc_and_no_time_is_none(tmp_path: Path, text: str | None, known: bool) -> None:
+def test_a_time_without_a_zone_is_utc_and_no_time_is_none(tmp_path: Path, text: str | None, known: bool) -> None:
     facts = facts_of(passing_run(), tmp_path)[0]
     end = end_of(replace(facts, total=replace(facts.total, started_at=text)))
     assert (end.started_at is not None) is known

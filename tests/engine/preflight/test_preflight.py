@@ -180,7 +180,7 @@ def test_without_an_engine_the_remedy_is_said(world: World) -> None:
     )
 
 
-def test_fs07_too_little_room_is_said_before_anything_starts(world: World) -> None:
+def test_too_little_room_is_said_before_anything_starts(world: World) -> None:
     world.free = DISK_BYTES - 1
     failed = refusal(world)
     assert (failed.code, failed.failure_class) == ("worker.disk_full", "worker_runtime")

@@ -38,7 +38,7 @@ def test_the_spoiled_output_was_refused_and_its_agent_seen_to_die(outputs: Ended
 
 
 @pytest.mark.parametrize("trial", [2, 3])
-def test_ox16_the_verifier_got_the_plain_files_and_the_rest_is_listed(outputs: EndedRun, trial: int) -> None:
+def test_the_verifier_got_the_plain_files_and_the_rest_is_listed(outputs: EndedRun, trial: int) -> None:
     taken, given = transfer(outputs, trial, "artifact"), transfer(outputs, trial, "artifacts_in")
     assert taken["outcome"] == "partial"
     assert taken["refused"] == {"transfer.fifo": 1, "transfer.link": 1, "transfer.name": 1}

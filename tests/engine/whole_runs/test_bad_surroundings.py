@@ -60,7 +60,7 @@ def one_sentence(done: Done) -> str:
     return line
 
 
-def test_rs04_a_task_file_changed_by_one_byte_ends_the_run_before_anything_starts(world: GateSite) -> None:
+def test_a_task_file_changed_by_one_byte_ends_the_run_before_anything_starts(world: GateSite) -> None:
     """Of a bundle whose files lie in the storage; those of the packaged one are the product's own."""
     world.done("shell", "-v0", "-c", STORE)
     changed = ENVIRONMENT_SMOKE / "tasks" / TASK / "environment" / "ledger.csv"
@@ -130,14 +130,14 @@ def small_world(gate: Gate) -> Iterator[GateSite]:
         yield site
 
 
-def test_fs07_too_little_room_ends_the_run_before_anything_starts(small_world: GateSite) -> None:
+def test_too_little_room_ends_the_run_before_anything_starts(small_world: GateSite) -> None:
     document, log = carried_out(small_world)
     assert document["failure"] == {"stage": "preflight", "class": "worker_runtime", "code": "worker.disk_full"}
     assert "Free space where BENCHSITE_DATA lies." in log
     nothing_started(small_world, document)
 
 
-def test_fs07_on_a_full_disk_a_start_says_so_and_starts_nothing(small_world: GateSite) -> None:
+def test_on_a_full_disk_a_start_says_so_and_starts_nothing(small_world: GateSite) -> None:
     before = small_world.value("select count(*) from runs_run")
     with (small_world.data / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError):
         while True:

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.harbor_compatibility
         pytest.param(3, "serving_runtime.upstream_status", ["ok", "ok", "upstream_error"], id="late failure"),
     ],
 )
-def test_rs07_each_failure_is_asked_once_and_is_the_serving_runtimes(
+def test_each_failure_is_asked_once_and_is_the_serving_runtimes(
     failing: EndedRun, ordinal: int, code: str, kinds: list[str]
 ) -> None:
-    """Exactly one request to a failing endpoint: no retry of Harbor's, the agent's or the client's (RS07)."""
+    """Exactly one request to a failing endpoint: no retry of Harbor's, the agent's or the client's."""
     trial = failing.trial(ordinal)
     assert (trial["bucket"], trial["class"], trial["code"]) == ("error", "serving_runtime", code)
     lines = [json.loads(line) for line in (failing.folder / "ledger.jsonl").read_text().splitlines()]

@@ -25,7 +25,7 @@ def killed(gate: Gate) -> tuple[EndedRun, After]:
     return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
 
 
-def test_ow01_its_containers_are_found_by_their_journal_and_removed(killed: tuple[EndedRun, After]) -> None:
+def test_its_containers_are_found_by_their_journal_and_removed(killed: tuple[EndedRun, After]) -> None:
     run, after = killed
     assert run.run["cleanup"] == "clean"
     assert after.containers_left == after.networks_left == []

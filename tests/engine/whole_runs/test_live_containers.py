@@ -118,7 +118,7 @@ def test_a_cancelled_run_keeps_its_finished_trial_and_cancels_the_other(cancelle
     print(f"cancelled and everything gone {(ended - asked).total_seconds():.1f} s after it was asked for")
 
 
-def test_ow24_ow25_after_a_cancellation_nothing_owned_exists(cancelled: CancelledRun) -> None:
+def test_after_a_cancellation_nothing_owned_exists(cancelled: CancelledRun) -> None:
     after = cancelled.after
     assert after.containers_left == after.networks_left == []
     resources = after.journal.resources
@@ -130,7 +130,7 @@ def test_ow24_ow25_after_a_cancellation_nothing_owned_exists(cancelled: Cancelle
     assert not (after.folder / "work").exists()
 
 
-def test_jq01_the_queues_own_stop_is_not_what_ended_the_harness(cancelled: CancelledRun) -> None:
+def test_the_queues_own_stop_is_not_what_ended_the_harness(cancelled: CancelledRun) -> None:
     """The worker still serves, and the harness process saved its own logs on TERM."""
     assert cancelled.worker_alive
     observed = (cancelled.after.folder / "trials" / "2" / "observed.jsonl").read_text()

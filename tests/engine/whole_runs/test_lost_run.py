@@ -26,7 +26,7 @@ def lost(gate: Gate) -> tuple[EndedRun, After]:
     return EndedRun(document, gate.site.run_folder(run), gate.stage), look_after(gate.site, run)
 
 
-def test_rs01_what_was_graded_stays_and_the_rest_is_interrupted(lost: tuple[EndedRun, After]) -> None:
+def test_what_was_graded_stays_and_the_rest_is_interrupted(lost: tuple[EndedRun, After]) -> None:
     run = lost[0].run
     assert (run["state"], run["verdict"], run["cleanup"]) == ("interrupted", "error", "clean")
     assert [(one["bucket"], one["code"], one["reward"]) for one in run["trials"]] == [

@@ -1,4 +1,4 @@
-"""OX22: when memory ends, the kernel takes a trial's process and leaves the worker, even the larger one of the two."""
+"""When memory ends, the kernel takes a trial's process and leaves the worker, even the larger one of the two."""
 
 import os
 import subprocess

@@ -70,7 +70,6 @@ def test_classify_refuses_what_is_no_folder(tmp_path: Path) -> None:
 def test_a_job_folder_without_its_config_is_read_and_nothing_is_executed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RS02"""
 
     def executed(*arguments: Any, **_more: Any) -> None:
         raise AssertionError(f"executed: {arguments}")

@@ -33,7 +33,7 @@ def written(variant: Variant) -> dict[str, bytes | None]:
     return {kind: run.trial.kept.get(f"verifier/reward.{kind}") for kind in ("json", "txt")}
 
 
-@pytest.mark.parametrize("variant", rows(), ids=lambda variant: variant.id)
+@pytest.mark.parametrize("variant", rows(), ids=lambda variant: variant.name)
 def test_a_reward_is_what_its_bytes_say(variant: Variant) -> None:
     suffix = variant.code.rpartition(".")[2]
     assert read(**written(variant)).state == {"reward_1": "one", "reward_0": "zero"}.get(suffix, suffix)

@@ -53,7 +53,6 @@ def test_an_export_for_everybody_holds_only_what_is_public(run: Run) -> None:
 
 
 def test_a_known_secret_inside_refuses_the_export_by_the_files_name(run: Run) -> None:
-    """RS17"""
     artifact = Artifact.objects.get(run=run, path="trials/1/kept/verifier/test-stdout.txt")
     store.delete(artifact)
     store.save(artifact, BytesIO(b"the key is sk-SENTINEL-12345"))

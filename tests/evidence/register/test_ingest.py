@@ -57,7 +57,6 @@ def stored(artifact: Artifact) -> bytes:
 
 
 def test_a_file_beside_the_reward_is_kept_and_can_be_read(tmp_path: Path) -> None:
-    """OX18."""
     case = passing_run(1)
     beside = b'{"resolved":true,"regressions":[]}'
     case.trial.kept["verifier/reward-details.json"] = beside
@@ -83,7 +82,6 @@ def test_every_file_is_registered_with_its_hash_and_kind(tmp_path: Path) -> None
 
 
 def test_a_second_ingest_changes_no_row_and_stores_nothing_again(tmp_path: Path) -> None:
-    """RS16"""
     run, folder = run_of(passing_run(1), tmp_path)
     ingest(run, folder)
     before = {path: (row.pk, row.key, row.stored) for path, row in rows(run).items()}
@@ -110,7 +108,6 @@ def plant(folder: Path) -> Path:
 
 
 def test_links_fifos_devices_sockets_and_hard_links_are_named_and_never_followed(tmp_path: Path) -> None:
-    """FS01"""
     run, folder = run_of(passing_run(1), tmp_path)
     place = plant(folder)
     (tmp_path / "outside").write_text("outside SENTINEL")
@@ -172,7 +169,6 @@ def test_a_full_run_refuses_what_no_longer_fits(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_end_of_a_huge_log_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FS06"""
     monkeypatch.setattr(ingesting, "MAX_FILE_BYTES", 1000)
     monkeypatch.setattr(ingesting, "TAIL_BYTES", 100)
     run, folder = run_of(passing_run(1), tmp_path)
@@ -217,7 +213,6 @@ def test_hostile_contents_are_stored_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
-    """FS04"""
     run, folder = run_of(passing_run(1), tmp_path)
     (plant(folder) / "root-only").write_bytes(b"x")
     (plant(folder) / "root-only").chmod(0)
@@ -235,7 +230,6 @@ def leak(folder: Path) -> None:
 
 
 def test_a_secret_is_in_no_stored_file_and_not_in_the_folder(tmp_path: Path) -> None:
-    """SE02, SE05"""
     case = passing_run(1)
     case.trial.kept["agent/mini-swe-agent.txt"] = f"OPENAI_API_KEY={SECRET}\n".encode()
     case.trial.recopy()

@@ -50,37 +50,37 @@ LOST, CANCELLED = result("worker_runtime.interrupted"), result("cancelled.reques
             [PASS, FAIL, PASS],
             Verdict.FAILED,
             "Passed: 2 of 3 · Graded: 3 of 3",
-            id="CL26",
+            id="one failed",
         ),
         pytest.param(
             [PASS, DEADLINE, CANCELLED],
             Verdict.CANCELLED,
             "Passed: 1 of 1 · Graded: 1 of 3",
-            id="CL07",
+            id="cancelled before the last",
         ),
         pytest.param(
             [PASS, FAIL, GRADING],
             Verdict.INCOMPLETE,
             "Passed: 1 of 2 · Graded: 2 of 3",
-            id="CL10",
+            id="one grade that is none",
         ),
         pytest.param(
             [GRADING] * 10,
             Verdict.INCOMPLETE,
             "Passed: 0 of 0 · Graded: 0 of 10",
-            id="CL17",
+            id="no grade at all",
         ),
         pytest.param(
             [PASS, LOST, LOST],
             Verdict.ERROR,
             "Passed: 1 of 1 · Graded: 1 of 3",
-            id="RS01",
+            id="worker lost after the first",
         ),
         pytest.param(
             [result("worker_runtime.start_failed")] * 50,
             Verdict.ERROR,
             "Passed: 0 of 0 · Graded: 0 of 50",
-            id="CL02",
+            id="nothing started",
         ),
         pytest.param([], Verdict.ERROR, "Passed: 0 of 0 · Graded: 0 of 0", id="nothing requested"),
     ],
@@ -95,7 +95,7 @@ def test_a_suite_amounts_to_one_verdict(results: list[Classification], expected:
 
 @pytest.mark.parametrize("change", [{"cleanup_clean": False}, {"run_failed": True}, {"integrity_held": False}])
 def test_a_suite_of_passes_is_an_error_when_the_run_did_not_end_well(change: dict[str, bool]) -> None:
-    """CL16: what an aggregate says never makes a pass."""
+    """What an aggregate says never makes a pass."""
     suite = suite_verdict([PASS], floor=1.0, **{"cleanup_clean": True, **change})
     assert suite.verdict is Verdict.ERROR
 
@@ -246,7 +246,7 @@ def test_a_kept_file_that_differs_is_no_name_of_its_own_in_the_provenance(tmp_pa
 
 
 def test_an_interrupted_run_keeps_its_first_trial(tmp_path: Path) -> None:
-    """RS01: 1 evaluated, 2 error worker_runtime.interrupted; the run's verdict is error."""
+    """1 evaluated, 2 error worker_runtime.interrupted; the run's verdict is error."""
 
     def change(case: Any) -> None:
         case.trials.append(case.trials.pop(0))
@@ -285,7 +285,7 @@ def test_a_cancelled_run_counts_what_was_graded_before(tmp_path: Path) -> None:
 
 
 def test_no_exception_text_and_no_harness_aggregate_reaches_the_document(tmp_path: Path) -> None:
-    """RW19, RS14: the harness's own figures and texts are never shown as results."""
+    """The harness's own figures and texts are never shown as results."""
 
     def change(case: Any) -> None:
         from tests.evidence.folders import exception
@@ -300,14 +300,13 @@ def test_no_exception_text_and_no_harness_aggregate_reaches_the_document(tmp_pat
 
 
 def test_cost_zero_with_tokens_is_not_reported(tmp_path: Path) -> None:
-    """TR10"""
     document, _ = _documents(tmp_path, reward(b'{"reward":0}'))
     usage = document["trials"][0]["usage"]
     assert usage["cost_usd"] is None and usage["prompt_tokens"] == 300
 
 
 def test_durations_need_like_clocks(tmp_path: Path) -> None:
-    """RS11: unknown zone marked, negative durations unknown."""
+    """Unknown zone marked, negative durations unknown."""
 
     def change(case: Any) -> None:
         case.trial.result["agent_execution"] = {

@@ -95,7 +95,6 @@ def test_results_without_ids_are_paired_by_order_and_marked() -> None:
 
 
 def test_an_id_that_names_two_calls_is_ambiguous() -> None:
-    """TR05"""
     step = (
         opened(native(SYSTEM, TASK, answer("", call("c1"), call("c1", "pwd")), result("c1", "A"), result("c1", "B")))
         .window()
@@ -213,14 +212,13 @@ def test_without_answers_in_the_ledger_nothing_is_claimed() -> None:
     "data", [b"", b"[]", b'{"messages": []}', b'{"steps": [], "schema_version": "ATIF-v1.7"}', b"nonsense"]
 )
 def test_a_trajectory_without_steps_says_so(data: bytes) -> None:
-    """TR08"""
     trajectory = opened(data)
     window = trajectory.window()
     assert window.steps == () and window.reason in ("No steps recorded.", "The trajectory file is empty.")
 
 
 def test_a_missing_or_empty_trajectory_has_its_reason() -> None:
-    """TR01, TR02, TR14: whatever the metadata claims."""
+    """Whatever the metadata claims."""
     assert "killed at its time limit" in missing_reason(agent_timed_out=True, size=None)
     assert "empty" in missing_reason(agent_timed_out=False, size=0)
     assert "logs are offered" in missing_reason(agent_timed_out=False, size=None)
@@ -239,7 +237,6 @@ def test_another_version_is_refused_by_name(version: str) -> None:
 
 
 def test_broken_metrics_are_a_warning_of_their_step() -> None:
-    """TR04"""
     trajectory = opened(
         atif(
             {"step_id": 1, "source": "agent", "message": "a", "metrics": "oops"},
@@ -261,14 +258,12 @@ def test_broken_metrics_are_a_warning_of_their_step() -> None:
 
 
 def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:
-    """TR07"""
     odd = {"id": "a", "type": "function", "function": {"name": "bash", "arguments": "[1]"}}
     step = opened(native(answer("", odd))).window().steps[0]
     assert step.calls[0].arguments.text == "[1]" and "tool_call.arguments" in step.problems
 
 
 def test_a_cost_of_zero_is_not_reported() -> None:
-    """TR10"""
     step = {"step_id": 1, "source": "agent", "message": "a", "metrics": {"prompt_tokens": 5, "cost_usd": 0}}
     trajectory = opened(atif(step))
     assert trajectory.summary.totals.cost_usd is None
@@ -281,7 +276,6 @@ def test_a_cost_of_zero_is_not_reported() -> None:
 
 
 def test_copied_context_is_left_out_of_the_totals() -> None:
-    """TR11"""
     metrics = {"prompt_tokens": 5, "cost_usd": 1.0}
     trajectory = opened(
         atif(
@@ -300,7 +294,6 @@ def test_copied_context_is_left_out_of_the_totals() -> None:
 
 
 def test_windows_hold_at_most_50_steps_and_stay_inside() -> None:
-    """TR13"""
     trajectory = opened(native(*[{"role": "system", "content": str(n)} for n in range(1, 6701)]))
     assert [
         (w.first, w.last, len(w.steps)) for w in (trajectory.window(), trajectory.window(6690), trajectory.window(9999))
@@ -509,7 +502,7 @@ class Measured(io.BytesIO):
 
 
 def test_a_window_of_a_long_trajectory_reads_its_own_bytes_only() -> None:
-    """TR12: 4,000 steps stand for 100,000; the benchmark trajectory-first-window has those."""
+    """4,000 steps stand for 100,000; the benchmark trajectory-first-window has those."""
     steps = [message for n in range(4000) for message in (answer("", call(f"c{n}")), result(f"c{n}", "x" * 500))]
     data = json.dumps(native(*steps)).encode()
     index = io.BytesIO()

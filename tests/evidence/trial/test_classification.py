@@ -24,20 +24,20 @@ def code_of(variant: Variant, where: Path, make: Callable[[], RunCase]) -> str:
     return result.code
 
 
-@pytest.mark.parametrize("variant", WRONG, ids=lambda variant: variant.id)
+@pytest.mark.parametrize("variant", WRONG, ids=lambda variant: variant.name)
 def test_a_corrupted_trial_gets_its_documented_code_and_never_a_grade(variant: Variant, tmp_path: Path) -> None:
     assert code_of(variant, tmp_path, lambda: passing_run(2)) == variant.code
     assert CODES[variant.code].bucket in (Bucket.ERROR, Bucket.CANCELLED)
 
 
-@pytest.mark.parametrize("variant", GRADED, ids=lambda variant: variant.id)
+@pytest.mark.parametrize("variant", GRADED, ids=lambda variant: variant.name)
 def test_a_proved_grade_counts_as_it_stands(variant: Variant, tmp_path: Path) -> None:
     assert code_of(variant, tmp_path, lambda: passing_run(2)) == variant.code
     reward = read_run(tmp_path / "run").trials[0].reward.state.value_or_none
     assert reward == (1 if variant.code == "passed.reward_1" else 0)
 
 
-@pytest.mark.parametrize("variant", [*WRONG, *GRADED], ids=lambda variant: variant.id)
+@pytest.mark.parametrize("variant", [*WRONG, *GRADED], ids=lambda variant: variant.name)
 def test_a_real_run_of_this_project_with_the_same_change_gets_the_same_code(variant: Variant, tmp_path: Path) -> None:
     """The run was made by the real Harbor and the real containers; only its paths were replaced."""
     assert code_of(variant, tmp_path, lambda: load_run(REAL)) == variant.code
@@ -63,7 +63,7 @@ def test_the_real_run_passes_as_it_was_stored() -> None:
     [("trial", "600 s"), ("run", "1800 s"), ("verifier", "60 s"), ("set-up", "60 s"), ("environment", "30 s")],
 )
 def test_a_time_limit_says_which_limit_it_was(name: str, limit: str, tmp_path: Path) -> None:
-    """CL28: the limit's value is shown."""
+    """The limit's value is shown."""
     run = passing_run(2)
     next(variant for variant in WRONG if variant.name == name).change(run)
     assert limit in classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).sentence
@@ -78,4 +78,4 @@ def test_a_limit_after_the_grade_is_a_badge(phase: str, tmp_path: Path) -> None:
 
 def test_there_are_at_least_300_corrupted_variants() -> None:
     assert len(WRONG) >= 300
-    assert len({(variant.id, variant.code) for variant in WRONG}) >= 300
+    assert len({(variant.name, variant.code) for variant in WRONG}) >= 300

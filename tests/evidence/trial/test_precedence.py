@@ -174,7 +174,7 @@ def test_what_came_after_the_grade_is_a_badge() -> None:
 
 
 def test_a_reward_after_a_limit_is_kept_and_not_counted() -> None:
-    """CL04, CL28: the limit's value is shown, the reward is a badge."""
+    """The limit's value is shown, the reward is a badge."""
     result = classify_trial(replace(PASSING, deadline=Deadline("agent", 300)))
     assert result.bucket is Bucket.ERROR
     assert "300 s" in result.sentence

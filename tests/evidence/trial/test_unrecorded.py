@@ -231,7 +231,6 @@ def _as_version_1(run: RunCase) -> None:
 def test_a_file_that_a_verifier_wrote_beside_its_reward_is_kept_and_decides_nothing(
     reward: dict[str, bytes | None], code: str, tmp_path: Path
 ) -> None:
-    """OX18."""
     run = passing_run(1)
     beside = b'{"resolved":true,"regressions":[]}'
     run.trial.kept["verifier/reward-details.json"] = beside

@@ -105,13 +105,11 @@ def test_a_viewer_sees_names_of_public_files_only(run: Run, browse: Browser) -> 
     ],
 )
 def test_a_path_or_a_guessed_id_finds_nothing(run: Run, browse: Browser, path: str) -> None:
-    """FS01"""
     assert browse("operator").get(path).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["x.svg", "page.html"])
 def test_what_an_agent_made_never_renders(run: Run, browse: Browser, path: str) -> None:
-    """FS11"""
     client, found = browse("operator"), artifact(run, path)
     response = download(client, found)
     assert response["Content-Type"] == "application/octet-stream"
@@ -211,7 +209,6 @@ def test_a_changed_file_is_not_given_out(run: Run, browse: Browser) -> None:
 
 
 def test_a_refused_file_is_listed_with_its_reason_and_cannot_be_read(run: Run, browse: Browser) -> None:
-    """FS04"""
     found = artifact(run, "harbor.log") if False else run.artifacts.filter(path__endswith="harbor.log")[0]
     Artifact.objects.filter(pk=found.pk).update(state="unreadable", note="PermissionError")
     client = browse("operator")
@@ -252,7 +249,7 @@ def test_a_viewers_archive_holds_what_is_for_everybody(run: Run, browse: Browser
 
 
 def test_a_quarantined_run_has_no_archive_and_says_why(run: Run, browse: Browser) -> None:
-    """RS17: the file is named to operators, never what is in it, and not even its name to viewers."""
+    """The file is named to operators, never what is in it, and not even its name to viewers."""
     found = artifact(run, "run.json")
     Artifact.objects.filter(pk=found.pk).update(state="quarantined")
     for who, named in (("operator", True), ("viewer", False)):

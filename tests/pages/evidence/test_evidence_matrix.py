@@ -145,7 +145,6 @@ def test_no_two_files_of_a_run_have_ids_near_each_other(run: Run) -> None:
     ],
 )
 def test_a_guess_or_a_trick_with_the_path_finds_nothing(site: Site, run: Run, guess: str) -> None:
-    """FS01"""
     key = artifact(run, "spec.json").key
     tricks = {"key": key, "upper": key.upper(), "short": key[:31], "run": run.key, "other": "0" * 32}
     for who in ("viewer", "operator", "admin"):

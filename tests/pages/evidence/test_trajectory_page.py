@@ -92,17 +92,15 @@ def test_odd_addresses_are_harmless(site: Site, browse: Browser, query: str) -> 
         b"[" * 5000,
         {"messages": [None, 1, "x", []]},
     ],
-    ids=["TR08 empty", "TR08 list", "object", "TR08 messages", "text", "cut", "binary", "deep", "odd entries"],
+    ids=["empty", "list", "object", "messages", "text", "cut", "binary", "deep", "odd entries"],
 )
 def test_a_file_without_steps_is_said_and_offered(site: Site, browse: Browser, document: Any) -> None:
-    """TR08 TR14"""
     run, client = a_run(site, document), browse("operator")
     page(client, run)
     assert client.get(f"/runs/{run.key}/trials/1/").status_code == 200
 
 
 def test_no_trajectory_after_the_time_limit_offers_the_logs(site: Site, browse: Browser) -> None:
-    """TR01"""
     run = make_run(site, "incomplete")
     keep(run)
     client = browse("operator")
@@ -112,12 +110,10 @@ def test_no_trajectory_after_the_time_limit_offers_the_logs(site: Site, browse: 
 
 
 def test_an_empty_file_is_missing_evidence(site: Site, browse: Browser) -> None:
-    """TR02"""
     assert "empty" in plain(page(browse("operator"), a_run(site, b"")))
 
 
 def test_unreadable_metrics_are_a_note_on_their_step(site: Site, browse: Browser) -> None:
-    """TR04"""
     document = native_trajectory()
     document["messages"][2]["extra"]["response"]["usage"] = "oops"
     document["messages"][4]["extra"]["response"]["usage"]["prompt_tokens"] = "abc"
@@ -127,7 +123,6 @@ def test_unreadable_metrics_are_a_note_on_their_step(site: Site, browse: Browser
 
 
 def test_a_lost_file_is_said_and_never_a_failure_of_the_site(site: Site, browse: Browser) -> None:
-    """TR14"""
     run = a_run(site, native_trajectory())
     found = run.artifacts.get(path=PATH)
     default_storage.delete(found.stored)

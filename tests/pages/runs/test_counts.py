@@ -42,7 +42,6 @@ def test_signs_read_as_a_formula_that_python_agrees_with(counts: Counts) -> None
 
 @given(any_counts())
 def test_every_count_has_a_line_that_says_what_it_means(counts: Counts) -> None:
-    """CL14"""
     assert all(cell.means for cell in strip(counts))
 
 

@@ -129,7 +129,6 @@ def test_the_preview_shows_what_would_run(site: Site, browse: Browser) -> None:
 
 
 def test_the_preview_says_what_is_downloaded_and_how_much_disk_is_kept(site: Site, browse: Browser) -> None:
-    """OW27"""
     client = browse("operator")
     text = page(client, preview_of(site, client))
     assert "none: images hold everything" in text

@@ -57,7 +57,7 @@ def test_the_counts_on_the_page_add_up(site: Site, browse: Browser, kind: str) -
 
 
 def test_an_error_is_never_called_a_failure(site: Site, browse: Browser) -> None:
-    """CL11: a trial that was not graded is labelled Error only."""
+    """A trial that was not graded is labelled Error only."""
     run = make_run(site, "error")
     row = text_of(browse("viewer"), run).split("</tr>")[3]
     assert "Error" in plain(row)
@@ -72,7 +72,7 @@ def test_a_run_without_a_grade_shows_no_rate(site: Site, browse: Browser) -> Non
 
 
 def test_unknown_is_said_in_words(site: Site, browse: Browser) -> None:
-    """TR10: a cost of 0 beside tokens was not reported."""
+    """A cost of 0 beside tokens was not reported."""
     text = plain(text_of(browse("viewer"), make_run(site, "incomplete")))
     assert "cost not reported" in text
     assert "$0" not in text
@@ -233,7 +233,7 @@ def test_thousands_of_trials_come_in_windows(site: Site, browse: Browser) -> Non
 def test_pages_of_many_trials_read_rows_and_open_no_file(
     site: Site, browse: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FS10: results are parsed once, when a run ends, and never for a page."""
+    """Results are parsed once, when a run ends, and never for a page."""
 
     def opened(*arguments: Any, **_more: Any) -> None:
         raise AssertionError(f"opened: {arguments}")

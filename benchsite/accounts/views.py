@@ -102,7 +102,7 @@ def token_revoke(request: HttpRequest, key: str) -> HttpResponse:
 
 def _account(request: HttpRequest) -> dict[str, Any]:
     may_have_tokens = access.may(request.user, access.VIEW)
-    owned = ApiToken.objects.filter(user_id=request.user.pk) if may_have_tokens else []
+    owned = ApiToken.objects.filter(user=access.require(request.user, access.VIEW)) if may_have_tokens else []
     return {
         "may_have_tokens": may_have_tokens,
         "tokens": [(token, tokens.state_word(token)) for token in owned],

@@ -225,7 +225,7 @@ def test_a_link_in_the_place_of_the_runs_folder_ends_the_run(world: World, tmp_p
 
 
 def test_an_interpreter_that_is_not_the_locked_one_is_a_check_of_its_own(world: World) -> None:
-    world.harness = [Problem("harness.interpreter_changed", "The interpreter is not the locked one.")]
+    world.harness = [Problem("harness.interpreter_changed", "It is not the locked one.", integrity=True)]
     assert (refusal(world).code, refusal(world).failure_class) == ("harness.interpreter_changed", "integrity")
 
 

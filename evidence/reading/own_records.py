@@ -70,6 +70,20 @@ class RunGateway(Closed, frozen=True, kw_only=True):
     died: GatewayDied | UnsetType | None = UNSET
 
 
+class BudgetLeft(Closed, frozen=True, kw_only=True):
+    """What other runs had left of a budget when the run's gateway started: tokens, and money as a decimal text."""
+
+    tokens: Annotated[int, Meta(ge=0, le=2**53)] | None
+    money: Annotated[str, Meta(pattern=r"^[0-9]{1,10}\.[0-9]{2,12}$")] | None
+
+
+class RunBudgets(Closed, frozen=True, kw_only=True):
+    """`reached` is the budget that kept the next trial from starting, as the gateway calls it."""
+
+    left: dict[Literal["day", "total"], BudgetLeft]
+    reached: Annotated[str, Meta(pattern="^budget[.](trial|run|day|total)_(tokens|money)$")] | None
+
+
 class WorkerRecord(Closed, frozen=True, kw_only=True):
     """With what it was carried out, for the provenance; `report` is the worker's own and has a schema there."""
 
@@ -98,6 +112,7 @@ class RunRecord(Closed, frozen=True, kw_only=True):
     readiness: Readiness | UnsetType | None = UNSET
     unscrubbed: list[str] | UnsetType = UNSET
     ledger_sha256: Sha256 | UnsetType | None = UNSET
+    budgets: RunBudgets | UnsetType | None = UNSET
 
     @property
     def times(self) -> tuple[str | None, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from evidence.reading.clocks import moment
 from evidence.reading.observed import AGENT, VERIFIER, Observed
 from evidence.reading.proofs import Proof, at
+from evidence.trial.budgets import budget_check
 from runs.documents.ledger import LedgerReport, TrialLedger
 from runs.documents.run_spec import RunSpec
 from runs.ownership.document import JournalDocument, Role
@@ -55,6 +56,7 @@ def run_binding_checks(
         Proof("ledger.api", _FOREIGN, not ledger.passed_through, "a line of an API that environment runs do not have"),
         _opening_check(document, journal, spec, spec_sha256, ledger),
         _recorded_check(document, spec, ledger),
+        budget_check(ledger, spec, document),
         Proof("ledger.interval", _TIMES, _is_inside_run(document, ledger), "a line outside the run's time"),
     ]
 

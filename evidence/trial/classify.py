@@ -90,7 +90,7 @@ def _lost(facts: TrialFacts) -> Finding | None:
         return Finding("worker_runtime.interrupted")
     if facts.process_lost:
         return Finding("worker_runtime.process_lost")
-    unexplained = not facts.started and not facts.own_failures and not _deadline(facts)
+    unexplained = not facts.started and not facts.own_failures and not _limits(facts)
     return Finding("worker_runtime.not_started") if unexplained else None
 
 
@@ -103,7 +103,10 @@ def _own_failure(facts: TrialFacts) -> Finding | None:
     return None
 
 
-def _deadline(facts: TrialFacts) -> Finding | None:
+def _limits(facts: TrialFacts) -> Finding | None:
+    """A budget before a deadline: who is refused every request can only wait for its time to end."""
+    if facts.budget is not None:
+        return Finding(facts.budget.code, (("why", facts.budget.why),))
     deadline = facts.deadline
     if deadline is None or deadline.timing is not Timing.BEFORE_GRADE:
         return None
@@ -178,7 +181,7 @@ ROWS: tuple[tuple[int, Row], ...] = (
     (3, _cancelled),
     (4, _lost),
     (5, _own_failure),
-    (6, _deadline),
+    (6, _limits),
     (7, _endpoint),
     (8, _resources),
     (9, _unproved),

@@ -37,6 +37,8 @@ PLACEHOLDER = re.compile(r"benchsite-placeholder-[0-9a-f]{32}")
 GATEWAY_URL = re.compile(rf"http://{GATEWAY_HOST}:\d{{1,5}}/v1")
 # The agent waits longer for an answer than the gateway, so that the gateway sees a slow endpoint first.
 AGENT_WAITS_LONGER_S = 10
+# And longer still where the gateway lets a request wait for its turn.
+TURN_S = 65
 MAX_BYTES = 256 * 1024
 BOUNDS = {"exec_output_bytes": 256 * 1024, "transfer_bytes": 64 * 1024 * 1024, "transfer_files": 2048}
 _CODE = "invalid_evaluation.told_differently"
@@ -113,7 +115,7 @@ def _agent(spec: RunSpec, env: dict[str, Any]) -> dict[str, Any]:
     controls, limits = spec.controls, spec.limits
     model_kwargs = {
         "max_retries": controls.retries,
-        "timeout": controls.request_timeout_s + AGENT_WAITS_LONGER_S,
+        "timeout": controls.request_timeout_s + AGENT_WAITS_LONGER_S + (TURN_S if spec.endpoint.limits else 0),
         "drop_params": controls.drop_params,
         **controls.sampling.fixed,
     }

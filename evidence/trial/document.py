@@ -77,9 +77,7 @@ def verifier_status(facts: TrialFacts) -> str:
 
 
 def usage_document(facts: TrialFacts) -> dict[str, Any]:
-    """Tokens as the gateway counted them at the endpoint. A cost of 0 beside tokens was not reported."""
-    cost = facts.usage.get("cost_usd")
-    reported = isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0
+    """Tokens as the endpoint reported them to the gateway, and what they cost; null where that is not known."""
     return {
         "source": "gateway ledger",
         "requests_answered": facts.endpoint.completions,
@@ -90,8 +88,7 @@ def usage_document(facts: TrialFacts) -> dict[str, Any]:
         "context_overflows": facts.endpoint.context_overflows,
         "prompt_tokens": facts.endpoint.prompt_tokens,
         "completion_tokens": facts.endpoint.completion_tokens,
-        "cost_usd": cost if reported else None,
-        "cost_source": "agent" if reported else None,
+        "cost": None if facts.cost is None else facts.cost.document,
     }
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from evidence.reading.clocks import Interval
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward
+from evidence.trial.budgets import BudgetEnd
+from evidence.trial.cost import Cost
 from evidence.trial.endpoint import EndpointFacts
 
 
@@ -92,7 +94,8 @@ class OutputFacts:
 class TrialFacts:
     """One trial. `checks` hold every comparison with its code; `own_failures` are what our own side recorded, in the
     order of their weight; `harness_failure` is what went wrong with Harbor itself; `proofs` are the parts of the proof
-    of execution, each with the code of its absence."""
+    of execution, each with the code of its absence. `budget` is what of the endpoint's budgets and pace ended it,
+    `cost` what its requests cost, None for unknown."""
 
     trial: int
     task: str
@@ -106,7 +109,9 @@ class TrialFacts:
     harness_failure: OwnFailure | None = None
     harbor_exception: str | None = None
     deadline: Deadline | None = None
+    budget: BudgetEnd | None = None
     endpoint: EndpointFacts = field(default_factory=EndpointFacts)
+    cost: Cost | None = None
     agent: AgentFacts = field(default_factory=AgentFacts)
     resources: Resources = field(default_factory=Resources)
     output: OutputFacts = field(default_factory=OutputFacts)

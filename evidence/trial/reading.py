@@ -7,7 +7,9 @@ from evidence.reading.proofs import Proof
 from evidence.reading.rewards import MAX_REWARD_BYTES, Reward, read_reward
 from evidence.trial.agent_output import output_facts
 from evidence.trial.binding import counted, trial_binding_checks
+from evidence.trial.budgets import budget_end
 from evidence.trial.checks import own_checks, proof_checks
+from evidence.trial.cost import cost_of
 from evidence.trial.deadlines import read_deadline, stopped_at_limit
 from evidence.trial.endpoint import EndpointFacts, endpoint_facts
 from evidence.trial.facts import AgentFacts, Deadline, Resources, Timing, TrialFacts, VerifierFacts
@@ -24,7 +26,8 @@ def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
     """The facts of the trial of one task of the spec."""
     number = task.ordinal
     files = read_trial_files(context, f"trials/{number}", task)
-    endpoint = endpoint_facts(counted(context.ledger.trial(number), files.observed))
+    asked = context.ledger.trial(number)
+    endpoint = endpoint_facts(counted(asked, files.observed))
     deadline = read_deadline(context, files)
     reward = _reward(context, files)
     agent = _agent(context, files.observed, endpoint)
@@ -46,7 +49,9 @@ def read_trial(context: RunContext, task: SpecTask) -> TrialFacts:
         harness_failure=harness_failure(files, deadline, agent, verifier, reward),
         harbor_exception=files.harbor.exception_type,
         deadline=deadline,
+        budget=budget_end(context.spec, context.document, asked, started=files.present),
         endpoint=endpoint,
+        cost=cost_of(asked.requests, context.spec.endpoint.prices),
         agent=agent,
         resources=_resources(files.observed),
         output=output_facts(files.observed),

@@ -15,6 +15,7 @@ from benchsite.lib.canonical import Json, JsonObject, as_object, canonical_sha25
 from benchsite.lib.closed import Closed, Identifier, form, validate
 from benchsite.lib.problems import DocumentError, Location, Problem, path_of, refuse
 from runs.documents.endpoint_urls import DIRECT, MAX_URL, host_of, literal_address, url_problems
+from runs.documents.spending import Budgets, Prices, RateLimits, spending_problems
 from runs.images.gateway.model_gateway.addresses import kind_of
 
 SCHEMA_V1 = "benchsite.endpoint/v1"
@@ -112,17 +113,33 @@ class EndpointRecordV1(_Record):
     def headers(self) -> dict[str, str]:
         return {}
 
+    @property
+    def prices(self) -> Prices | None:
+        return None
+
+    @property
+    def limits(self) -> RateLimits | None:
+        return None
+
+    @property
+    def budgets(self) -> Budgets | None:
+        return None
+
 
 class EndpointRecordV2(_Record):
     """`served_models` are the other names it answers with; `private_addresses` says whether its name may lead to a
     private, loopback, unique-local or shared address; `ca_file` is a file on the worker with the authorities by which
-    alone its certificate is verified; `headers` are sent with each request and are no secrets."""
+    alone its certificate is verified; `headers` are sent with each request and are no secrets. `prices`, `limits` and
+    `budgets` are held by the gateway of each run."""
 
     schema_: Annotated[Literal["benchsite.endpoint/v2"], Field(alias="schema")]
     served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
     private_addresses: PrivateAddresses = "refused"
     ca_file: AbsoluteFile | None = None
     headers: Headers = {}
+    prices: Prices | None = None
+    limits: RateLimits | None = None
+    budgets: Budgets | None = None
 
 
 type EndpointRecord = EndpointRecordV1 | EndpointRecordV2
@@ -162,7 +179,7 @@ def parse_endpoint(document: JsonObject) -> LoadedEndpoint:
     problems += [*_url_problems(document), *_credential_problems(document), *_repeated(document, "controls")]
     if schema == SCHEMA:
         problems += [*_name_problems(document), *_address_problems(document)]
-        problems += [*_ca_problems(document), *_header_problems(document)]
+        problems += [*_ca_problems(document), *_header_problems(document), *spending_problems(document)]
     if problems or record is None:
         raise DocumentError(problems)
     full = record.model_dump(mode="json", by_alias=True)

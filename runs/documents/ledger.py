@@ -3,8 +3,8 @@
 Pure. The format is the gateway's (its `ledger.py`): canonical JSON lines, each with the SHA-256 of the line before,
 ended by a closing line. Since version 2 the first line names run, spec and gateway, and the closing line holds its own
 hash; whether a ledger may lack the first line is not for the ledger to say (`evidence.trial.binding`). Since version 3
-a request's line says more of what the endpoint said. A gap, a broken chain or a missing end is an integrity error
-(design 5).
+a request's line says more of what the endpoint said, since version 4 of what it used. A gap, a broken chain or a
+missing end is an integrity error (design 5).
 """
 
 import hashlib
@@ -61,6 +61,22 @@ class LedgerFault:
         return _SENTENCES[self.code]
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of a request; `cached` are some of `prompt`. `estimated` says that some were not reported, and
+    `reported_cost` is the endpoint's own word in pico-dollars."""
+
+    prompt: int
+    cached: int
+    completion: int
+    estimated: bool
+    reported_cost: int | None
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + self.completion
+
+
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every line has: its number, the SHA-256 of the line before, when it was written."""
 
@@ -77,7 +93,7 @@ class LedgerOpening(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     `spec_sha256` is None when it belonged to no run."""
 
     kind: Literal["opened"]
-    version: Literal[2, 3]
+    version: Literal[2, 3, 4]
     run_id: Name
     spec_sha256: Digest | None
     nonce: Nonce
@@ -90,6 +106,9 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     limit) and refused (by the model); `said_status`, the status that an error inside a 2xx stands for; `retry_after_s`
     of a 429 or 503. A malformed answer's `code` says in which way it is no completion. An `answer` of a pass-through
     API is well-formed, but nobody's words: vectors, a count of tokens.
+
+    Since version 4: `cached_tokens`, which are some of the prompt's; the `estimated_` tokens of a request that may be
+    charged and of which the endpoint reported none; `reported_cost` in pico-dollars; `waited_ms` for its turn.
     """
 
     kind: Kind
@@ -109,6 +128,11 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
     flags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     said_status: Count | msgspec.UnsetType | None = msgspec.UNSET
     retry_after_s: Count | msgspec.UnsetType | None = msgspec.UNSET
+    cached_tokens: Count | msgspec.UnsetType | None = msgspec.UNSET
+    estimated_prompt_tokens: Count | msgspec.UnsetType | None = msgspec.UNSET
+    estimated_completion_tokens: Count | msgspec.UnsetType | None = msgspec.UNSET
+    reported_cost: Count | msgspec.UnsetType | None = msgspec.UNSET
+    waited_ms: Count | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,14 +152,39 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
             return False
         if self.said_status not in absent and (self.kind != "upstream_error" or self.said_status not in _ERRORS):
             return False
-        return self.retry_after_s in absent or self.status in (429, 503)
+        both = self.prompt_tokens is not None and self.estimated_prompt_tokens not in absent
+        both |= self.completion_tokens is not None and self.estimated_completion_tokens not in absent
+        return not both and (self.retry_after_s in absent or self.status in (429, 503))
 
     @property
-    def version_says_more(self) -> bool | None:
-        """Whether it has what lines have since version 3: all of it, or None when only a part."""
-        more = (self.api, self.flags, self.said_status, self.retry_after_s)
-        present = {value is not msgspec.UNSET for value in more}
-        return present.pop() if len(present) == 1 else None
+    def version(self) -> int | None:
+        """The version whose lines have exactly its fields, 2 for that and the one before; None when none has."""
+        said = (self.api, self.flags, self.said_status, self.retry_after_s)
+        used = (
+            self.cached_tokens,
+            self.estimated_prompt_tokens,
+            self.estimated_completion_tokens,
+            self.reported_cost,
+            self.waited_ms,
+        )
+        says, counts = ({value is not msgspec.UNSET for value in more} for more in (said, used))
+        if len(says) > 1 or len(counts) > 1:
+            return None
+        return {(False, False): 2, (True, False): 3, (True, True): 4}.get((says.pop(), counts.pop()))
+
+    @property
+    def usage(self) -> "Usage":
+        """What it used: as the endpoint reported it, or as it was estimated."""
+        prompt, said = (
+            estimated or 0 if reported is None else reported
+            for reported, estimated in (
+                (self.prompt_tokens, _given(self.estimated_prompt_tokens)),
+                (self.completion_tokens, _given(self.estimated_completion_tokens)),
+            )
+        )
+        cached = min(_given(self.cached_tokens) or 0, prompt)
+        guessed = (_given(self.estimated_prompt_tokens), _given(self.estimated_completion_tokens)) != (None, None)
+        return Usage(prompt, cached, said, estimated=guessed, reported_cost=_given(self.reported_cost))
 
     @property
     def passed_through(self) -> bool:
@@ -334,7 +383,7 @@ class _Reading:
                 self._closed = True
             case _Summary(trial=trial, code=code, count=count):
                 self._refuse(trial, code, count)
-            case LedgerRequest() if record.version_says_more is not self._says_more:
+            case LedgerRequest() if record.version != self._version:
                 return LedgerFault("ledger.malformed_line", place)
             case LedgerRequest():
                 self.requests.setdefault(record.trial, []).append(record)
@@ -347,8 +396,8 @@ class _Reading:
         return None
 
     @property
-    def _says_more(self) -> bool:
-        return self.opening is not None and self.opening.version >= 3
+    def _version(self) -> int:
+        return 2 if self.opening is None else self.opening.version
 
     def _may_stand_here(self, record: _Record) -> bool:
         """Only the first line opens, and only the closing line of a ledger that was opened holds its own hash."""
@@ -376,6 +425,10 @@ def _record(line: bytes) -> _Record | None:
         return record if _canonical(fields) == line else None
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+
+
+def _given(value: int | msgspec.UnsetType | None) -> int | None:
+    return None if isinstance(value, msgspec.UnsetType) else value
 
 
 def _canonical(value: Any) -> bytes:

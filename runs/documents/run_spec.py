@@ -25,6 +25,7 @@ from runs.documents.endpoints import (
 from runs.documents.names import TaskName
 from runs.documents.profile.v2 import MAX_TASKS, Requirements, Scoring
 from runs.documents.sampling import Sampling
+from runs.documents.spending import Budgets, Prices, RateLimits
 
 SCHEMA = "benchsite.run-spec/v1"
 MAX_SPEC_BYTES = 256 * 1024
@@ -110,6 +111,9 @@ class SpecEndpoint(Closed):
     private_addresses: PrivateAddresses = "allowed"
     ca_file: AbsoluteFile | None = None
     headers: Headers = {}
+    prices: Prices | None = None
+    limits: RateLimits | None = None
+    budgets: Budgets | None = None
     route: Literal["direct", "host-gateway"]
     credential: Credential
     scripted: bool

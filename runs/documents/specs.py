@@ -93,6 +93,10 @@ def resolve_spec(
             "private_addresses": record.private_addresses,
             "ca_file": record.ca_file,
             "headers": {**record.headers},
+            **{
+                name: None if (part := getattr(record, name)) is None else part.model_dump(mode="json")
+                for name in ("prices", "limits", "budgets")
+            },
         },
         "tasks": [_task(bundle, name, ordinal) for ordinal, name in enumerate(selected, start=1)],
         "controls": _controls(suite, endpoint, narrowing),

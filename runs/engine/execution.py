@@ -23,12 +23,14 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.redaction import Scrubber
 from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
+from runs.documents.spending import Left, budget_words
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.ca_files import CaFileError, read_ca_file
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, write_document
 from runs.engine.host.same_engine import remember_engine
+from runs.engine.network.budgets import left_document, left_for_gateway, reached_before_trial
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import (
@@ -48,7 +50,7 @@ from runs.engine.trials.trial_process import Reason, TrialProcess
 from runs.models import Run, Stage
 from runs.ownership import Journal, JournalError, process_identity, utc_now
 from runs.ownership.storage import replace_whole
-from runs.services import endpoint_switch, lifecycle
+from runs.services import endpoint_switch, endpoint_usage, lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,14 @@ class RunStopped(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class BudgetReached(Exception):
+    """A budget of the endpoint is used up, ``code`` as the gateway calls it: nothing further starts."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class RunTaken(Exception):
@@ -103,6 +113,7 @@ class Execution:
     secrets: Secrets = field(default_factory=Secrets)
     gateway: RunGateway | None = None
     waiting: dict[int, TrialProcess] = field(default_factory=dict)
+    _left: dict[str, Left] = field(default_factory=dict)
     _mono_started: float = field(default_factory=time.monotonic)
     _heartbeat: float = 0.0
 
@@ -117,6 +128,11 @@ class Execution:
                 self.folder.update_facts(deadline="run")
             else:
                 self.run_log.say("A cancellation was asked for; nothing further starts")
+        except BudgetReached as reached:
+            endpoint = self.spec.endpoint
+            words = budget_words(reached.code, endpoint.budgets, endpoint.prices)
+            self.run_log.say(f"{words[:1].upper()}{words[1:]} is used up; nothing further starts")
+            self._note_budgets(reached.code)
         except StageFailed as failure:
             self._note_failure(failure)
         except RunTaken:
@@ -144,6 +160,10 @@ class Execution:
             self.folder.update_facts(preflight=[check.as_json() for check in checks])
             self._start_early(1)  # not before the environment that it runs was verified
         self._enter(Stage.GATEWAY, "Starting the networks and the gateway")
+        self._left = left_for_gateway(self.spec)
+        if (reached := endpoint_usage.reached(self._left)) is not None:
+            raise BudgetReached(reached)
+        self._note_budgets(None)
         with self._failing(Stage.GATEWAY):
             credential = read_credential(self.spec.endpoint.credential)
             self.secrets.add_credential(credential, self.folder)
@@ -151,7 +171,9 @@ class Execution:
             self._networks = networks
             ca = read_ca_file(self.spec.endpoint.ca_file)
             ca_pem = None if ca is None else ca.pem
-            plan = GatewayPlan.from_spec(self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES, ca_pem)
+            plan = GatewayPlan.from_spec(
+                self.spec, self.run.spec_sha256, settings.GATEWAY_ADDRESSES, ca_pem, self._left
+            )
             self.gateway = start_gateway(api, self.journal, networks, plan, credential, self.folder.ledger)
             self.gateway.follow_transcript(self.folder.trials)
             self.secrets.add(self.gateway.run_key.hex())
@@ -161,7 +183,18 @@ class Execution:
             self._show_owned()
             self._probe(api)
             for task in self.spec.tasks:
+                self._require_budget(api)
                 self._trial(task.ordinal, task.name)
+
+    def _require_budget(self, api: docker.APIClient) -> None:
+        with self._failing(Stage.TRIAL):
+            reached = reached_before_trial(api, self._required_gateway(), self.spec, self.run.key)
+        if reached is not None:
+            raise BudgetReached(reached)
+
+    def _note_budgets(self, reached: str | None) -> None:
+        if self.spec.endpoint.budgets is not None:
+            self.folder.update_facts(budgets={"left": left_document(self._left), "reached": reached})
 
     def _open_folder(self) -> None:
         self.spec = self._confirmed_spec()
@@ -186,6 +219,7 @@ class Execution:
                 "probe": None,
                 "readiness": None,
                 "gateway": None,
+                "budgets": None,
             },
         )
 

@@ -16,8 +16,8 @@ from runs.models.states import (
     RunState,
     Stage,
 )
-from runs.models.tokens import ApiToken
 from runs.models.trials import Trial
+from runs.models.usage import EndpointUsage
 from runs.models.workers import HarnessLock, ImageLock, Worker
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "OVER",
     "STATE_OF_STAGE",
     "TERMINAL_STATES",
-    "ApiToken",
     "AuditEntry",
     "AuditKind",
     "BundleStatus",
@@ -37,6 +36,7 @@ __all__ = [
     "Endpoint",
     "EndpointStop",
     "EndpointTest",
+    "EndpointUsage",
     "HarnessLock",
     "ImageLock",
     "LogLine",

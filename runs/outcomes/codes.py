@@ -236,6 +236,10 @@ _INTEGRITY = _errors(
             "Ledger at impossible times",
             "A line of the gateway's ledger lies outside the run, before its trial's agent or after its grading began.",
         ),
+        "budget_differs": (
+            "Budget mismatch",
+            "What the gateway's ledger and the run's record say of budgets does not fit the spec: {why}.",
+        ),
         "folder_mismatch": ("Another folder", "The files of this folder are not those whose hash was given."),
         "reward_before_verifier": (
             "Reward older than the verifier",
@@ -372,6 +376,18 @@ _INCOMPLETE = _errors(
             "trial": "The trial",
             "run": "The run",
         }.items()
+    }
+    | {
+        "budget": (
+            "Budget used up",
+            "This trial was not carried to its end, because {why} was used up.",
+            "Raise the budget in the endpoint's record, or choose fewer tasks or steps. A grade is kept, not counted.",
+        ),
+        "rate_limit": (
+            "Kept waiting too long",
+            "A request waited for its turn at the endpoint for longer than it may, and was refused.",
+            "Raise the limits in the endpoint's record, or let fewer requests be made at the same time.",
+        ),
     },
 )
 

@@ -49,11 +49,10 @@ class BundleStorageFails(StorageOutage):
 
 
 class BundleFilesUnusable(Exception):
-    """What the storage holds is not the whole bundle. `detail` is private; `integrity`: it holds something else."""
+    """What the storage holds is not the whole bundle. `detail` is private."""
 
     code: str
     sentence: str
-    integrity = False
 
     def __init__(self, bundle: str, detail: str) -> None:
         super().__init__(detail)
@@ -68,7 +67,6 @@ class BundleNotStored(BundleFilesUnusable):
 
 class StoredBundleChanged(BundleFilesUnusable):
     code = "bundle.stored_changed"
-    integrity = True
     sentence = (
         "A stored file of {bundle} is not the one of its manifest. Find out who writes to the storage, then import the "
         "bundle again: manage.py bundle import FOLDER."

@@ -20,8 +20,9 @@ from runs.checks.check import Level
 from runs.checks.worker import ceiling_checks, disk_check, report_checks
 from runs.documents.credentials import EVIDENCE_CHECK
 from runs.documents.profile.loading import require_runnable
+from runs.documents.spending import amount_of
 from runs.models import ACTIVE_STATES, BundleStatus, Endpoint, Profile, Run, RunState, TaskBundle, Worker
-from runs.services import endpoint_switch, endpoint_testing, registry, reviewing, workers
+from runs.services import endpoint_switch, endpoint_testing, endpoint_usage, registry, reviewing, workers
 from runs.services.workers import condition
 
 type Check = dict[str, Any]
@@ -93,10 +94,31 @@ def _documents(profile: Profile, bundle: TaskBundle, endpoint: Endpoint) -> Iter
         f"The traffic of {endpoint.name} is not stopped.",
         "Choose another endpoint, or ask an administrator to allow it again.",
     )  # fmt: skip
+    yield from _budgets(endpoint)
     yield check(
         "endpoint active", endpoint.active, "endpoint.retired",
         f"{endpoint} at {endpoint.host}.", "Preview again with the endpoint's current version.",
     )  # fmt: skip
+
+
+def _budgets(endpoint: Endpoint) -> Iterator[Check]:
+    """What the budgets over runs leave; a record that cannot be read has a check of its own."""
+    with suppress(DocumentError):
+        record = registry.endpoint_version(endpoint).record
+        left = endpoint_usage.left(endpoint.name, record.budgets, record.prices)
+        reached = endpoint_usage.reached(left)
+        for scope, one in left.items():
+            if reached is not None and not reached.startswith(f"budget.{scope}_"):
+                continue
+            whose = {"day": "for today (UTC)", "total": "over all runs"}[scope]
+            amounts = [f"{one.tokens:,} tokens"] if one.tokens is not None else []
+            if one.money is not None and record.prices is not None:
+                amounts.append(f"{amount_of(one.money)} {record.prices.currency}")
+            yield check(
+                f"endpoint budget {scope}", reached is None, "endpoint.budget_reached",
+                f"Of the budget of {endpoint.name} {whose} {' and '.join(amounts)} are left.",
+                "Wait for the next day (UTC)." if scope == "day" else "Register a record with another budget.",
+            )  # fmt: skip
 
 
 def _spec(problems: list[Problem]) -> Iterator[Check]:

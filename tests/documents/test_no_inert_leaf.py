@@ -138,6 +138,12 @@ ENDPOINT_V2 = {
     **samples.endpoint_v2(), "base_url": "https://models.example/v1", "ca_file": "/etc/benchsite/ca.pem",
     "request_timeout_s": 60, "scripted": False,
     "controls": ["max_tokens", "temperature", "top_p", "seed"],
+    "prices": {"currency": "USD", "date": "2026-11-30", "input": "2.50", "cached_input": "0.25", "output": "10.00"},
+    "limits": {"requests_per_minute": 60, "tokens_per_minute": 100_000, "concurrent_requests": 4},
+    "budgets": {
+        **{scope: {"tokens": 50_000, "money": "1.50"} for scope in ("trial", "run")},
+        **{scope: {"tokens": 5_000_000, "money": "150.00"} for scope in ("day", "total")},
+    },
 }  # fmt: skip
 DOCUMENTS = {
     "profile": (PROFILE, of_profile),

@@ -323,8 +323,12 @@ def chain(lines: list[dict[str, Any]]) -> bytes:
     """
     previous, out, time = "0" * 64, [], at(0)
     more = {"api": None, "flags": [], "said_status": None, "retry_after_s": None}
+    used = dict.fromkeys(
+        ("cached_tokens", "estimated_prompt_tokens", "estimated_completion_tokens", "reported_cost")
+    ) | {"waited_ms": 0}
+    newer = {3: more, 4: more | used}
     for number, line in enumerate(lines):
-        said = more if lines[0].get("version") == 3 and "bytes_in" in line else {}
+        said = newer.get(lines[0].get("version", 2), {}) if "bytes_in" in line else {}
         full = {"seq": number, "prev": previous, "at": time, **said, **line}
         time = full["at"]
         if full["kind"] == "closed":
@@ -396,7 +400,7 @@ def passing_run(tasks: int = 3) -> RunCase:
     _origin = START
     trials = [_trial(number) for number in range(1, tasks + 1)]
     asked = [request(trial.number, at=at(trial.offset + 5 + step)) for trial in trials for step in range(3)]
-    opening = {"kind": "opened", "version": 3, "run_id": RUN_ID, "nonce": f"{2:032x}"}
+    opening = {"kind": "opened", "version": 4, "run_id": RUN_ID, "nonce": f"{2:032x}"}
     return RunCase(
         spec=_spec(tasks),
         manifest=_manifest(tasks),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from evidence.reading.proofs import Proof
 from evidence.reading.rewards import Reward, RewardState
+from evidence.trial.budgets import BudgetEnd
 from evidence.trial.endpoint import EndpointFacts, EndpointFailure
 from evidence.trial.facts import (
     AgentFacts,
@@ -55,6 +56,8 @@ def facts_of(code: str, row: int) -> TrialFacts:
         case 5:
             return replace(PASSING, own_failures=(OwnFailure(code),))
         case 6:
+            if not word.endswith("_deadline"):
+                return replace(PASSING, budget=BudgetEnd(code, "the run's budget of 5 tokens"))
             return replace(PASSING, deadline=Deadline(word.removesuffix("_deadline"), 300))
         case 7 if word == "not_ready":
             return replace(PASSING, own_failures=(OwnFailure(code),), started=False)

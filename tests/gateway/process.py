@@ -21,6 +21,11 @@ from tests.gateway.bodies import ALIAS, MAX_TOKENS, completion, encoded
 
 PROGRAM = Path(__file__).parents[2] / "runs" / "images" / "gateway"
 CREDENTIAL = "SENTINEL-c0ffee-1234567890"
+# No budget, no pace, no price.
+FREE: dict[str, Any] = {
+    "prices": [0, 0, 0], "caps": [],
+    "requests_per_minute": None, "tokens_per_minute": None, "concurrent_requests": None,
+}  # fmt: skip
 RUN_KEY = bytes(range(32))
 PATIENCE_S = 60.0
 
@@ -109,7 +114,7 @@ def _some(link: socket.socket) -> bytes:
 def configuration(base_url: str, pass_through: dict[str, Any] | None = None, **limits: Any) -> dict[str, Any]:
     caps = {"trials": 3, "max_steps": 5, "max_completion_tokens": MAX_TOKENS, "request_timeout_s": 60.0, "sampling": {}}
     return {
-        "schema": "benchsite.gateway-config/v3",
+        "schema": "benchsite.gateway-config/v4",
         "run": {"id": "0" * 32, "spec_sha256": "1" * 64, "nonce": "2" * 32},
         "run_key": RUN_KEY.hex(),
         "credential": CREDENTIAL,
@@ -124,6 +129,7 @@ def configuration(base_url: str, pass_through: dict[str, Any] | None = None, **l
             "ca_pem": None,
         },
         "limits": caps | limits,
+        "spending": dict(FREE),
         "pass_through": pass_through,
     }
 

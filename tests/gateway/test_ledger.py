@@ -109,12 +109,13 @@ def chained(records: list[dict[str, object]]) -> list[bytes]:
     return lines
 
 
-NEWER = ("api", "flags", "said_status", "retry_after_s")
+SINCE_3 = ("api", "flags", "said_status", "retry_after_s")
+SINCE_4 = ("cached_tokens", "estimated_prompt_tokens", "estimated_completion_tokens", "reported_cost", "waited_ms")
 
 
-def first_form(record: dict[str, object]) -> dict[str, object]:
-    """A request's line as the gateway wrote it before version 3."""
-    return {name: value for name, value in record.items() if name not in NEWER}
+def without(record: dict[str, object], *names: str) -> dict[str, object]:
+    """A request's line as an earlier gateway wrote it."""
+    return {name: value for name, value in record.items() if name not in names}
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_a_closing_line_without_its_hash_ends_only_a_ledger_without_an_opening_l
     closing = json.loads(lines[-1])
     closing.pop("sha256")
     assert fault([*lines[:-1], canonical(closing)]) == "ledger.malformed_line"
-    older = chained([first_form(json.loads(line)) for line in lines[1:-1]] + [closing | {"count": 3}])
+    older = chained([without(json.loads(line), *SINCE_3, *SINCE_4) for line in lines[1:-1]] + [closing | {"count": 3}])
     assert fault(older) is None and read(older).opening is None
     older[-1] = sealed(json.loads(older[-1]))
     assert fault(older) == "ledger.malformed_line"
@@ -230,7 +231,7 @@ def test_an_answer_of_another_model_has_all_that_a_completion_has(change: dict[s
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 1}, {"version": 4}, {"version": True}, {"run_id": ""}, {"run_id": None}, {"spec_sha256": "A" * 64},
+        {"version": 1}, {"version": 5}, {"version": True}, {"run_id": ""}, {"run_id": None}, {"spec_sha256": "A" * 64},
         {"nonce": "b" * 31}, {"nonce": None}, {"nonce": "B" * 32}, {"run_id": "a b"}, {"run_id": "a" * 65}, {"more": 1},
     ],
 )  # fmt: skip
@@ -238,17 +239,18 @@ def test_an_opening_line_that_the_gateway_does_not_write_is_malformed(change: di
     assert fault([canonical(json.loads(written()[0]) | change)]) == "ledger.malformed_line"
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_a_line_says_what_those_of_its_version_say(version: int) -> None:
     opening, line, closing = (json.loads(each) for each in written(completed(1)))
     opening["version"] = version
-    for form, fits in ((first_form(line), version == 2), (line, version == 3)):
+    forms = {2: without(line, *SINCE_3, *SINCE_4), 3: without(line, *SINCE_4), 4: line}
+    for wrote, form in forms.items():
         rebuilt = chained([opening, form])
         rebuilt.append(sealed(closing | {"prev": hashlib.sha256(rebuilt[-1][:-1]).hexdigest()}))
-        assert fault(rebuilt) == (None if fits else "ledger.malformed_line")
-    for name in NEWER:
-        without = {key: value for key, value in line.items() if key != name}
-        assert fault(chained([opening, without])) == "ledger.malformed_line"
+        assert fault(rebuilt) == (None if wrote == version else "ledger.malformed_line")
+    for name in (*SINCE_3, *SINCE_4):
+        assert fault(chained([opening, without(line, name)])) == "ledger.malformed_line"
+    assert fault(chained([opening, without(line, *SINCE_3)])) == "ledger.malformed_line"
 
 
 @pytest.mark.parametrize(
@@ -260,6 +262,8 @@ def test_a_line_says_what_those_of_its_version_say(version: int) -> None:
         {"kind": "upstream_error", "flags": ["cut"]}, {"kind": "upstream_error", "said_status": 200},
         {"kind": "upstream_error", "said_status": True}, {"kind": "upstream_error", "status": 500, "retry_after_s": 1},
         {"kind": "upstream_error", "status": 429, "retry_after_s": 1.0},
+        {"estimated_prompt_tokens": 3}, {"estimated_completion_tokens": 4}, {"cached_tokens": -1},
+        {"reported_cost": 0.5}, {"waited_ms": None},
     ],
 )  # fmt: skip
 def test_what_no_gateway_says_of_an_answer_is_malformed(change: dict[str, object]) -> None:

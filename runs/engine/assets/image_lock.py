@@ -125,7 +125,6 @@ def verify_image(api: ImageEngine, image: LockedImage) -> Problem | None:
             "image.changed",
             f"The {image.role} image is not the locked one. Run: manage.py prepare",
             f"{image.id} {seen['Id']}",
-            integrity=True,
         )
     return None
 
@@ -137,7 +136,6 @@ def _verify_recipe(image: LockedImage) -> Problem | None:
         "image.recipe_changed",
         f"The recipe of the {image.role} image changed since it was built. Run: manage.py prepare",
         image.id,
-        integrity=True,
     )
 
 

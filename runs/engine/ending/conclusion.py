@@ -21,6 +21,7 @@ from benchsite.lib.database import retry_database
 from benchsite.lib.problems import DocumentError
 from runs.containers import Deadline, EngineError, engine_call
 from runs.documents.credentials import why_not_searched
+from runs.documents.ledger import read_ledger
 from runs.documents.run_spec import load_spec
 from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
@@ -33,7 +34,7 @@ from runs.engine.network.transcript import keep_transcript
 from runs.models import LEGAL_ENDINGS, Cleanup, LogLine, Run, RunState, Stage
 from runs.outcomes.buckets import Bucket, Verdict
 from runs.ownership import Journal, JournalDocument, JournalError, utc_now
-from runs.services import lifecycle, runlog
+from runs.services import endpoint_usage, lifecycle, runlog
 from runs.services.transitions import Failure, ResourceState
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ def conclude(
     closed = close(journal, "interrupted" if interrupted else "ended")
     gateway_end = _keep_logs_and_ledger(folder, journal, gateway)
     run = retry_database(Run.objects.filter(pk=run_id).get)
+    _record_usage(run, folder)
     if run.terminal:
         # It was ended elsewhere meanwhile, and that end stands: here only what is owned goes away.
         clean_and_mirror(run_id, journal, closed)
@@ -207,6 +209,13 @@ def _keep_logs_and_ledger(folder: RunFolder, journal: Journal, gateway: RunGatew
         # Nothing is lost by going on: what is missing is judged as missing, and the removal has its own result.
         log.warning("not all logs of a run could be kept: %s", error)
         return {"closed": False, "died": died}
+
+
+def _record_usage(run: Run, folder: RunFolder) -> None:
+    """What the run used of its endpoint counts for its budgets, whatever becomes of the run."""
+    with suppress(DocumentError, FileNotFoundError):
+        endpoint = load_spec(run.spec.encode()).content.endpoint
+        endpoint_usage.record(run.key, endpoint.name, read_ledger(folder.ledger.read_bytes()), endpoint.prices)
 
 
 def _close_facts(run_id: str, folder: RunFolder, *, interrupted: bool, gateway_end: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ from runs.containers import (
 from runs.documents.endpoint_urls import HOST_GATEWAY
 from runs.documents.ledger import LedgerReport, read_ledger
 from runs.documents.run_spec import RunSpec
+from runs.documents.spending import OVER_RUNS, Left, gateway_spending
 from runs.engine.network.gateway_log import LogFollower, container_log
 from runs.engine.network.transcript import TranscriptFollower
 from runs.ownership import Intent, Journal, Role
@@ -43,13 +44,13 @@ ALIAS = "model-gateway"
 PORT = 8080
 COMMAND = ("/usr/bin/python3", "-I", "/opt/gateway")
 USER = "65534:65534"
-CONFIG_SCHEMA = "benchsite.gateway-config/v3"
+CONFIG_SCHEMA = "benchsite.gateway-config/v4"
 READY_SECONDS = 60.0
 CLOSE_SECONDS = 15
 _SETTLE_SECONDS = 1.0
-# Some forty codes of refusal, each with eight lines and a summary; a line takes about 900 bytes in the log.
+# Some forty codes of refusal, each with eight lines and a summary; a line takes about 1100 bytes in the log.
 _REFUSAL_LINES_PER_TRIAL = 400
-_LOG_BYTES_PER_LINE = 1200
+_LOG_BYTES_PER_LINE = 1400
 
 _FAILURES = {
     "config": "The gateway refused its configuration. Check the endpoint's record and its credential.",
@@ -106,7 +107,8 @@ class GatewayPlan:
     `trials` has one more than the run: the last number asks whether the endpoint is ready, and is no trial's.
     `sampling` holds the controls that are fixed, by the names that a request gives them. `spec_sha256` is what the
     ledger names beside the run, None when there is no run. `within` is the site's list of networks, which may hold the
-    word host-gateway; None without a list. `ca_pem` are the certificates of the endpoint's own authorities.
+    word host-gateway; None without a list. `ca_pem` are the certificates of the endpoint's own authorities. `spending`
+    is what it holds of prices, pace and budgets.
     """
 
     image_id: str
@@ -129,13 +131,23 @@ class GatewayPlan:
     pass_through: PassThrough | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     ca_pem: str | None = None
+    spending: Mapping[str, Any] = field(default_factory=lambda: gateway_spending(None, None, None, {}))
 
     @classmethod
     def from_spec(
-        cls, spec: RunSpec, spec_sha256: str, within: tuple[str, ...] | None = None, ca_pem: str | None = None
+        cls,
+        spec: RunSpec,
+        spec_sha256: str,
+        within: tuple[str, ...] | None = None,
+        ca_pem: str | None = None,
+        left: Mapping[str, Left] | None = None,
     ) -> "GatewayPlan":
-        """The gateway's part of a `benchsite.run-spec/v1` with its hash."""
+        """The gateway's part of a `benchsite.run-spec/v1` with its hash; `left` is what other runs left of the
+        budgets over runs, which else are whole."""
         limits, endpoint, controls = spec.limits.gateway, spec.endpoint, spec.controls
+        budgets = endpoint.budgets
+        if left is None:
+            left = {scope: Left.of(budgets.of(scope) if budgets is not None else None) for scope in OVER_RUNS}
         return cls(
             image_id=spec.images.gateway,
             cpus=limits.cpus,
@@ -156,6 +168,7 @@ class GatewayPlan:
             within=within,
             headers=endpoint.headers,
             ca_pem=ca_pem,
+            spending=gateway_spending(endpoint.prices, endpoint.limits, budgets, left),
         )
 
 
@@ -369,6 +382,7 @@ def _config(
             "request_timeout_s": plan.request_timeout_s,
             "sampling": dict(plan.sampling),
         },
+        "spending": dict(plan.spending),
         "pass_through": None if plan.pass_through is None else asdict(plan.pass_through),
     }
 

@@ -31,6 +31,8 @@ API_KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 # The agent waits longer than the gateway, so that an endpoint that is too slow is seen by the gateway as such.
 GATEWAY_ANSWERS_FIRST_S = 10
+# And longer still where the gateway lets a request wait for its turn (`WAIT_SECONDS` of its program).
+TURN_S = 65
 
 
 class Network(Protocol):
@@ -224,13 +226,13 @@ def _agent(spec: RunSpec, gateway_url: str, placeholder: str) -> dict[str, Any]:
         "kwargs": {
             "version": spec.harness.agent_version,
             "max_tokens": controls.max_completion_tokens,
-            "config": _agent_settings(controls),
+            "config": _agent_settings(controls, waits=spec.endpoint.limits is not None),
         },
         "env": {API_KEY: placeholder, BASE_URL: gateway_url},
     }
 
 
-def _agent_settings(controls: Controls) -> dict[str, Any]:
+def _agent_settings(controls: Controls, *, waits: bool) -> dict[str, Any]:
     """mini-swe-agent's own settings: no hidden repeats, no dropped parameters (design 3.8)."""
     return {
         "agent": {"step_limit": controls.max_steps},
@@ -238,7 +240,7 @@ def _agent_settings(controls: Controls) -> dict[str, Any]:
             "cost_tracking": "ignore_errors",
             "model_kwargs": {
                 "max_retries": controls.retries,
-                "timeout": controls.request_timeout_s + GATEWAY_ANSWERS_FIRST_S,
+                "timeout": controls.request_timeout_s + GATEWAY_ANSWERS_FIRST_S + (TURN_S if waits else 0),
                 "drop_params": controls.drop_params,
                 **controls.sampling.fixed,
             },

@@ -302,7 +302,7 @@ def test_no_exception_text_and_no_harness_aggregate_reaches_the_document(tmp_pat
 def test_cost_zero_with_tokens_is_not_reported(tmp_path: Path) -> None:
     document, _ = _documents(tmp_path, reward(b'{"reward":0}'))
     usage = document["trials"][0]["usage"]
-    assert usage["cost_usd"] is None and usage["prompt_tokens"] == 300
+    assert usage["cost"] is None and usage["prompt_tokens"] == 300
 
 
 def test_durations_need_like_clocks(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def judge_response(body: bytes, accepted_models: frozenset[str]) -> Judgement:
         flags=_flags(cut=reason == "max_output_tokens", refused=declined),
         prompt_tokens=completion.count(usage, "input_tokens"),
         completion_tokens=completion.count(usage, "output_tokens"),
+        cached_tokens=completion.count(_below(usage, "input_tokens_details"), "cached_tokens"),
+        reported_cost=completion.cost(usage),
         message_sha256=completion.message_digest(
             "".join(_text(part.get("text")) for part in parts if part.get("type") == "output_text"),
             [[_text(item.get("call_id")), _text(item.get("name")), _said(item)] for item in calls],
@@ -69,6 +71,8 @@ def judge_message(body: bytes, accepted_models: frozenset[str]) -> Judgement:
         flags=_flags(cut=reason in ("max_tokens", "model_context_window_exceeded"), refused=reason == "refusal"),
         prompt_tokens=None if fresh is None else fresh + sum(cached),
         completion_tokens=completion.count(usage, "output_tokens"),
+        cached_tokens=completion.count(usage, "cache_read_input_tokens"),
+        reported_cost=completion.cost(usage),
         message_sha256=completion.message_digest(
             "".join(_text(part.get("text")) for part in content if part.get("type") == "text"),
             [[_text(part.get("id")), _text(part.get("name")), _written(part.get("input"))] for part in calls],
@@ -133,6 +137,10 @@ def _objects(document: dict[str, Any], name: str, *, may_lack: bool = False) -> 
 
 def _flags(**found: bool) -> tuple[str, ...]:
     return tuple(name for name, present in found.items() if present)
+
+
+def _below(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _text(value: Any) -> str:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from . import complaints, strict_json
@@ -20,6 +21,7 @@ MAX_DEPTH = 32
 MAX_ITEMS = 262_144
 MAX_ID_BYTES = 4096
 _MOST_TOKENS = 2**53
+_MOST_DOLLARS = 9_000  # as pico-dollars still a number that every reader of JSON knows
 
 _CUT = frozenset({"length", "max_tokens", "model_length"})
 _REFUSED = frozenset({"content_filter", "refusal", "safety"})
@@ -46,6 +48,7 @@ class Judgement:
     `flags` of a completion: cut (at the token limit), refused (by the model). `message_sha256` is the `message_digest`
     of what was said, `message` the assistant's message as it came. `readable` is the body for an asker who knows
     content as text only, None where the body is that already. `said_status` is the status of an error inside a 2xx.
+    `cached_tokens` are some of the prompt's, `reported_cost` is in millionths of a millionth of a US dollar.
     """
 
     kind: str
@@ -53,6 +56,8 @@ class Judgement:
     flags: tuple[str, ...] = ()
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reported_cost: int | None = None
     message_sha256: str | None = None
     message: dict[str, Any] | None = None
     readable: bytes | None = None
@@ -94,6 +99,8 @@ def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
         flags=_flags((choice or {}).get("finish_reason"), message),
         prompt_tokens=count(usage, "prompt_tokens"),
         completion_tokens=count(usage, "completion_tokens"),
+        cached_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens") if isinstance(usage, dict) else None,
+        reported_cost=cost(usage),
         message_sha256=message_digest(*spoken),
         message=message,
         readable=_with_text(document, message, spoken[0]) if in_parts else None,
@@ -235,3 +242,11 @@ def count(usage: Any, name: str) -> int | None:
     """A count of tokens of a usage, None where it is not reported."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def cost(usage: Any) -> int | None:
+    """A usage's `cost` (OpenRouter's, in US dollars) as whole pico-dollars, None where there is none that can be."""
+    value = usage.get("cost") if isinstance(usage, dict) else None
+    if type(value) not in (int, float) or not 0 <= value <= _MOST_DOLLARS:
+        return None
+    return int(Decimal(repr(value)) * 10**12)  # what the endpoint wrote, and not its nearest binary number

@@ -12,11 +12,13 @@ from . import strict_json
 from .addresses import AddressRules, Network
 from .apis import APIS
 
-CONFIG_SCHEMA = "benchsite.gateway-config/v3"
+CONFIG_SCHEMA = "benchsite.gateway-config/v4"
 MAX_CONFIG_BYTES = 512 * 1024  # a file of certificate authorities is most of it
 MAX_HEADERS = 16
 MAX_NAMES = 16
 MAX_NETWORKS = 256
+MAX_CAPS = 4
+_MOST = 10**24
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NONCE = re.compile(r"[0-9a-f]{32}")
@@ -79,6 +81,33 @@ class PassThrough:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """What may be used up at most: by each trial, or (run, day, total) by all that this gateway lets through. Money is
+    whole pico-units; None has no bound."""
+
+    scope: str
+    tokens: int | None
+    money: int | None
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Budgets, and the pace. `prices` are pico-units for a token of input, of cached input and of output, 0 without
+    prices."""
+
+    prices: tuple[int, int, int] = (0, 0, 0)
+    caps: tuple[Cap, ...] = ()
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent_requests: int | None = None
+
+    @property
+    def paced(self) -> bool:
+        """Whether a request may have to wait for its turn."""
+        return (self.requests_per_minute, self.tokens_per_minute, self.concurrent_requests) != (None, None, None)
+
+
+@dataclass(frozen=True)
 class Run:
     """Whose gateway this is: the run (or what else owns it, then without a spec), and the nonce that only this gateway
     has in its owner's journal. Nothing of it is a secret."""
@@ -97,6 +126,7 @@ class Config:
     listen_port: int
     endpoint: Endpoint
     limits: Limits
+    spending: Spending
     pass_through: PassThrough | None
     run_key: bytes
     credential: str | None
@@ -112,7 +142,7 @@ def parse_config(line: bytes) -> Config:
     except strict_json.JsonProblem as problem:
         sentence = "is too long" if problem.code == "size" else "is not JSON"
         raise ConfigError(f"the configuration {sentence}") from None
-    keys = {"schema", "run", "run_key", "credential", "listen", "endpoint", "limits", "pass_through"}
+    keys = {"schema", "run", "run_key", "credential", "listen", "endpoint", "limits", "spending", "pass_through"}
     document = _object(data, "configuration", keys)
     if document["schema"] != CONFIG_SCHEMA:
         raise ConfigError("unknown configuration schema")
@@ -123,6 +153,7 @@ def parse_config(line: bytes) -> Config:
         listen_port=_integer(listen["port"], "listen.port", 65_535, least=0),
         endpoint=_endpoint(document["endpoint"]),
         limits=_limits(document["limits"]),
+        spending=_spending(document["spending"]),
         pass_through=_pass_through(document["pass_through"]),
         run_key=bytes.fromhex(_hex(_KEY, document["run_key"], "run_key")),
         credential=_credential(document["credential"]),
@@ -220,6 +251,34 @@ def _limits(value: Any) -> Limits:
         request_timeout_s=_seconds(data["request_timeout_s"], "limits.request_timeout_s", 3600),
         sampling=_sampling(data["sampling"]),
     )
+
+
+def _spending(value: Any) -> Spending:
+    pace = ("requests_per_minute", "tokens_per_minute", "concurrent_requests")
+    data = _object(value, "spending", {"prices", "caps", *pace})
+    prices, caps = data["prices"], data["caps"]
+    if not isinstance(prices, list) or len(prices) != 3:
+        raise ConfigError("spending.prices must be a list of three integers")
+    if not isinstance(caps, list) or len(caps) > MAX_CAPS:
+        raise ConfigError(f"spending.caps must be a list of at most {MAX_CAPS} budgets")
+    fresh, cached, said = (_integer(price, "spending.prices", _MOST, least=0) for price in prices)
+    return Spending(
+        prices=(fresh, cached, said),
+        caps=tuple(_cap(cap) for cap in caps),
+        **{name: _optional(data[name], f"spending.{name}") for name in pace},
+    )
+
+
+def _cap(value: Any) -> Cap:
+    data = _object(value, "spending.caps", {"scope", "tokens", "money"})
+    if data["scope"] not in ("trial", "run", "day", "total"):
+        raise ConfigError("spending.caps.scope must be trial, run, day or total")
+    tokens, money = (_optional(data[name], f"spending.caps.{name}", least=0) for name in ("tokens", "money"))
+    return Cap(data["scope"], tokens, money)
+
+
+def _optional(value: Any, name: str, least: int = 1) -> int | None:
+    return None if value is None else _integer(value, name, _MOST, least=least)
 
 
 def _pass_through(value: Any) -> PassThrough | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from .config import Run
 
-VERSION = 3
+VERSION = 4
 LINES_PER_KIND = 8
 _NO_LINE = "0" * 64
 
@@ -26,7 +26,10 @@ class Entry:
     """One request. Sizes in bytes, `status` as the endpoint gave it (the gateway's own for a refusal).
 
     `api` is the one that was asked, None in environment runs, which have only one. `said_status` is the status that an
-    error inside a 2xx stands for; `flags` are those of a completion.
+    error inside a 2xx stands for; `flags` are those of a completion. Tokens are what the endpoint reported; `cached`
+    ones are some of the prompt's, `estimated` ones stand where it reported none of a request that it may charge for.
+    `reported_cost` is the endpoint's own word, in millionths of a millionth of a US dollar. `waited_ms` passed before
+    the request's turn came.
     """
 
     trial: int | None = None
@@ -39,6 +42,11 @@ class Entry:
     flags: tuple[str, ...] = ()
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    estimated_prompt_tokens: int | None = None
+    estimated_completion_tokens: int | None = None
+    reported_cost: int | None = None
+    waited_ms: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     duration_ms: int = 0

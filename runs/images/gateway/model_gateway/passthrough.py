@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from . import asked, complaints, echo
@@ -141,12 +142,13 @@ class PassThroughServer(Server):
                 outgoing = asked.screen(body, api, self._plan.models)
                 del body
                 passing = _Passing(api, request, writer, place, self._credential, self._accepted)
-                desk.take_step()
-                return await self._forward(incoming, passing, head, (mark + query).decode("ascii"), outgoing, desk)
+                async with self._spent.turn(trial, request.entry, partial(unless_gone, incoming)):
+                    desk.take_step()
+                    return await self._forward(incoming, passing, head, (mark + query).decode("ascii"), outgoing, desk)
         except Refusal as refusal:
             return refuse(request.entry, refusal.code, refusal.status)
         except NotAdmitted as refused:
-            return refuse(request.entry, refused.code, 429 if refused.code == "busy" else 404)
+            return refuse(request.entry, refused.code, 429 if refused.code in ("busy", "rate_limit") else 404)
         except (BadRequest, Refused) as refused:
             return refuse(request.entry, refused.code, 404)
 

@@ -9,16 +9,18 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from . import complaints, completion, echo, policy
-from .admission import Desk, NotAdmitted, open_desks
+from .admission import NotAdmitted, open_desks
 from .completion import Judgement
 from .config import Config
 from .incoming import BadRequest, ClientGone, Head, Incoming
 from .ledger import Entry, Ledger
 from .policy import Declared, Refused
 from .said import Said
+from .spending import Spent
 from .tokens import TokenBook
 from .transcript import Transcript
 from .upstream import Answer, Upstream, UpstreamFailed
@@ -93,6 +95,7 @@ class Server:
         self._book = TokenBook(config.run_key, config.limits.trials)
         self._desks = open_desks(config.limits)
         self._said = {trial: Said(config.limits.trials) for trial in self._desks}
+        self._spent = Spent(config.spending)
         self._credential = config.credential
         self._upstream = upstream
         self._ledger = ledger
@@ -141,6 +144,8 @@ class Server:
             return
         request.entry.bytes_out = reply.size
         request.entry.duration_ms = request.duration_ms()
+        if request.reached_endpoint:
+            self._spent.count(request.entry, len(request.sent))
         line = self._ledger.record(request.entry, reached_endpoint=request.reached_endpoint)
         if request.reached_endpoint:
             self._transcript.keep(line, request.sent, request.answered)
@@ -156,7 +161,7 @@ class Server:
             if route == "models":
                 return self._models(request.entry)
             with desk:
-                return await self._complete(incoming, head, desk, self._said[trial], request)
+                return await self._complete(incoming, head, trial, request)
         except Refusal as refusal:
             return refuse(request.entry, refusal.code, refusal.status)
         except (BadRequest, Refused, NotAdmitted) as refused:
@@ -175,20 +180,22 @@ class Server:
         model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "endpoint"}
         return Reply(200, json.dumps({"object": "list", "data": [model]}).encode("utf-8"))
 
-    async def _complete(self, incoming: Incoming, head: Head, desk: Desk, said: Said, request: Request) -> Reply:
+    async def _complete(self, incoming: Incoming, head: Head, trial: int, request: Request) -> Reply:
+        desk, said = self._desks[trial], self._said[trial]
         try:
             body = await incoming.body(head, policy.MAX_BODY_BYTES)
             request.entry.bytes_in = len(body)
             outgoing = policy.screen(body, self._declared, said)
         except (BadRequest, Refused) as refused:
             raise Refusal(policy.own_fault(refused.code, said) or refused.code) from None
-        desk.take_step()
-        request.reached_endpoint, request.sent = True, outgoing
-        request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
-        try:
-            answer = await unless_gone(incoming, self._upstream.complete(outgoing))
-        except UpstreamFailed as failure:
-            return upstream_failed(request.entry, failure.code)
+        async with self._spent.turn(trial, request.entry, partial(unless_gone, incoming)):
+            desk.take_step()
+            request.reached_endpoint, request.sent = True, outgoing
+            request.entry.request_sha256 = hashlib.sha256(outgoing).hexdigest()
+            try:
+                answer = await unless_gone(incoming, self._upstream.complete(outgoing))
+            except UpstreamFailed as failure:
+                return upstream_failed(request.entry, failure.code)
         request.answered = answer.body
         return self._pass_on(answer, request.entry, said)
 
@@ -246,6 +253,8 @@ def judged(entry: Entry, judgement: Judgement) -> None:
     entry.flags = judgement.flags
     entry.prompt_tokens = judgement.prompt_tokens
     entry.completion_tokens = judgement.completion_tokens
+    entry.cached_tokens = judgement.cached_tokens
+    entry.reported_cost = judgement.reported_cost
     entry.message_sha256 = judgement.message_sha256
 
 

@@ -74,6 +74,20 @@ def install(*, using: str = "default", **_: Any) -> None:
     install_guards(GUARDS, UNDELETABLE, using=using)
 
 
+def remove(*, using: str = "default", **_: Any) -> None:
+    """Drop every trigger of the product in SQLite, before a migration.
+
+    It rebuilds a table under another name and renames it, which SQLite refuses while a trigger of any table names it.
+    """
+    connection = connections[using]
+    if connection.vendor != "sqlite":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'guard_*'")
+        for (name,) in cursor.fetchall():
+            cursor.execute(f"DROP TRIGGER {connection.ops.quote_name(name)}")
+
+
 def install_guards(guards: Iterable[Guard], undeletable: Mapping[str, str], *, using: str) -> None:
     """Make the triggers of some guards anew; ``undeletable`` has a condition over OLD for each table."""
     connection = connections[using]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage
+from django.core.management.sql import emit_post_migrate_signal, emit_pre_migrate_signal
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
@@ -23,7 +24,6 @@ from runs.documents.bundle.tree import FileRecord
 from runs.engine.host.folder import RunFolder
 from runs.engine.preflight.run_preflight import PreflightFailed, copy_tasks
 from runs.models import AuditEntry, TaskBundle
-from runs.models.triggers import install
 from runs.services import bundle_files, bundle_import, reviewing
 from runs.services.bundle_files import CACHE, MAX_CACHED, blob_name, bundle_folder, check_stored
 from runs.services.preview_checks import checks_of
@@ -359,6 +359,7 @@ def before_the_upgrade() -> dict[str, Any]:
     """A reviewed revision as the release before kept it, with the guard that it had; then the upgrade."""
     manifest = packaged.read_bundle(packaged.ENVIRONMENT_SMOKE)
     executor, before = MigrationExecutor(connection), [("runs", "0006_worker_removal_audited")]
+    emit_pre_migrate_signal(0, False, "default", plan=[])  # as the command does
     executor.migrate(before)
     try:
         rows = executor.loader.project_state(before).apps.get_model("runs", "TaskBundle")
@@ -376,7 +377,7 @@ def before_the_upgrade() -> dict[str, Any]:
     finally:
         executor = MigrationExecutor(connection)
         executor.migrate(executor.loader.graph.leaf_nodes())
-        install()
+        emit_post_migrate_signal(0, False, "default")
     return values
 
 

@@ -23,6 +23,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("account/", views.account, name="account"),
     path("account/appearance/", views.appearance, name="appearance"),
+    path("account/tokens/", views.token_create, name="token_create"),
+    path("account/tokens/<str:key>/revoke/", views.token_revoke, name="token_revoke"),
     path("account/password/", views.ChangePassword.as_view(), name="password_change"),
     path("", include("evidence.web.urls")),
     path("", include("runs.web.urls")),

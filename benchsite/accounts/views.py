@@ -11,7 +11,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.views.decorators.http import require_POST, require_safe
@@ -19,8 +19,16 @@ from django.views.decorators.http import require_POST, require_safe
 from benchsite import error_pages
 from benchsite.accounts.password_forms import THROTTLED, ChangePasswordForm, SignInForm
 from benchsite.navigation import THEME_COOKIE, THEMES, may_words
+from runs.models import ApiToken
+from runs.services import access, tokens
+from runs.services.refusals import BadInput, whole_number
 
 _YEAR_S = 31_536_000
+_SCOPE_WORDS = {
+    tokens.Scope.READ: "read what this account may see",
+    tokens.Scope.PUBLISH: "publish experiments and suites",
+    tokens.Scope.RUN: "start and cancel runs",
+}
 
 
 class SignIn(auth_views.LoginView):
@@ -64,8 +72,42 @@ class AppearanceForm(forms.Form):
 
 @require_safe
 def account(request: HttpRequest) -> HttpResponse:
-    """The signed-in person: roles, password, appearance."""
-    context = {
+    """The signed-in person: roles, password, tokens, appearance."""
+    return render(request, "account.html", _account(request))
+
+
+@require_POST
+def token_create(request: HttpRequest) -> HttpResponse:
+    """Make a token of the signed-in person. Its text stands on this one answer, which no browser keeps."""
+    user = access.require(request.user, access.VIEW)
+    scopes, asked = request.POST.getlist("scope"), request.POST.get("days", "")
+    try:
+        days = whole_number("Days", asked) if asked else None
+        made = tokens.create(user=user, by=user, name=request.POST.get("name", ""), scopes=scopes, days=days)
+    except BadInput as error:
+        given = {"refused": error.sentence, "name": request.POST.get("name", ""), "chosen": scopes, "days": asked}
+        return render(request, "account.html", {**_account(request), **given})
+    return render(request, "account.html", {**_account(request), "made": made})
+
+
+@require_POST
+def token_revoke(request: HttpRequest, key: str) -> HttpResponse:
+    """Revoke a token of the signed-in person; an administrator's act on another's is in the admin."""
+    user = access.require(request.user, access.VIEW)
+    token = get_object_or_404(ApiToken.objects.select_related("user"), key=key, user=user)
+    tokens.revoke(by=user, token=token)
+    messages.info(request, f"Revoked: {token.name}.")
+    return redirect(reverse("account") + "#tokens")
+
+
+def _account(request: HttpRequest) -> dict[str, Any]:
+    may_have_tokens = access.may(request.user, access.VIEW)
+    owned = ApiToken.objects.filter(user=access.require(request.user, access.VIEW)) if may_have_tokens else []
+    return {
+        "may_have_tokens": may_have_tokens,
+        "tokens": [(token, tokens.state_word(token)) for token in owned],
+        "scopes": [(scope.value, words) for scope, words in _SCOPE_WORDS.items()],
+        "chosen": [tokens.Scope.READ.value],
         "groups": list(request.user.groups.values_list("name", flat=True)),
         "may": may_words(request.user),
         "themes": [
@@ -73,7 +115,6 @@ def account(request: HttpRequest) -> HttpResponse:
             for value, word in [("", "As the system"), ("light", "Light"), ("dark", "Dark")]
         ],
     }
-    return render(request, "account.html", context)
 
 
 @require_POST

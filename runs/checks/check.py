@@ -11,7 +11,8 @@ class Check:
     """One condition of a preview, a preflight or a connection test.
 
     ``level`` says what it means when it does not hold: ``block`` refuses the start, ``accept`` must be accepted by
-    name, ``note`` only says so.
+    name, ``note`` only says so. ``integrity`` says that what does not hold was tampered with or exchanged, so that a
+    claimed run ends as integrity and not as the worker's trouble; no document has it.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Check:
     detail: str = ""
     remedy: str = ""
     level: Level = "block"
+    integrity: bool = False
 
     @property
     def required(self) -> bool:
@@ -36,4 +38,6 @@ class Check:
         return f"{self.detail} {self.remedy}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        del document["integrity"]
+        return document

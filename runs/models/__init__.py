@@ -16,6 +16,7 @@ from runs.models.states import (
     RunState,
     Stage,
 )
+from runs.models.tokens import ApiToken
 from runs.models.trials import Trial
 from runs.models.usage import EndpointUsage
 from runs.models.workers import HarnessLock, ImageLock, Worker
@@ -27,6 +28,7 @@ __all__ = [
     "OVER",
     "STATE_OF_STAGE",
     "TERMINAL_STATES",
+    "ApiToken",
     "AuditEntry",
     "AuditKind",
     "BundleStatus",

@@ -30,6 +30,7 @@ class AuditKind(models.TextChoices):
     EXPIRE = "expire", "Removed expired evidence"
     LEGAL_HOLD = "legal_hold", "Changed a legal hold"
     SIGNING_KEY = "signing_key", "Changed a signing key"
+    API_TOKEN = "api_token", "Changed an API token"
 
 
 class AppendOnly(Exception):

@@ -38,6 +38,10 @@ _ENDPOINT_RECORD = (
     "scripted",
 )  # fmt: skip
 _PREVIEW_SHOWN = ("spec", "spec_sha256", "user_id", "worker_id", "checks", "expires_at")
+_TOKEN = (
+    "key", "user_id", "name", "digest", "may_read", "may_publish", "may_run", "created_at", "created_by_name",
+    "expires_at",
+)  # fmt: skip
 _AUDIT = ("at", "kind", "actor_id", "actor_name", "run_id", "subject", "detail")
 
 GUARDS = (
@@ -57,6 +61,8 @@ GUARDS = (
     Guard("endpoint_record", "runs_endpoint", _ENDPOINT_RECORD),
     Guard("preview_shown", "runs_preview", _PREVIEW_SHOWN),
     Guard("preview_once", "runs_preview", ("consumed_by_id",), "OLD.consumed_by_id IS NOT NULL"),
+    Guard("api_token", "runs_apitoken", _TOKEN),
+    Guard("api_token_end", "runs_apitoken", ("revoked_at", "revoked_by_name"), "OLD.revoked_at IS NOT NULL"),
     Guard("audit_entry", "runs_auditentry", _AUDIT),
 )
 

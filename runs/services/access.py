@@ -28,6 +28,7 @@ REVIEW_BUNDLE = "runs.review_bundle"
 DECLARE_HOST_LOST = "runs.declare_host_lost"
 REMOVE_WORKER = "runs.delete_worker"
 REGISTER_ENDPOINT = "runs.register_endpoint"
+REVOKE_TOKEN = "runs.change_apitoken"  # anybody's; one's own may be revoked by everybody
 VIEW_AUDIT = "runs.view_auditentry"
 RETAIN = "runs.retain_run"
 # What decides about the parts of a page that update themselves.
@@ -51,7 +52,7 @@ _ADMIN = (
     *dict.fromkeys((*_OPERATOR, *_REVIEWER)),
     "declare_host_lost", "register_endpoint", "retain_run", "view_auditentry", "view_harnesslock", "view_imagelock",
     "view_preview", "view_endpointtest", "add_endpoint", "change_endpoint", "add_profile", "add_taskbundle",
-    "change_worker", "delete_worker",
+    "change_worker", "delete_worker", "view_apitoken", "change_apitoken",
 )  # fmt: skip
 _PEOPLE = ("add_user", "change_user", "view_user", "view_group")  # of Django's own app; narrowed in runs.admin.people
 PERMISSIONS_OF_ROLE: dict[Role, tuple[str, ...]] = {

@@ -49,10 +49,11 @@ class BundleStorageFails(StorageOutage):
 
 
 class BundleFilesUnusable(Exception):
-    """What the storage holds is not the whole bundle. `detail` is private."""
+    """What the storage holds is not the whole bundle. `detail` is private; `integrity`: it holds something else."""
 
     code: str
     sentence: str
+    integrity = False
 
     def __init__(self, bundle: str, detail: str) -> None:
         super().__init__(detail)
@@ -67,6 +68,7 @@ class BundleNotStored(BundleFilesUnusable):
 
 class StoredBundleChanged(BundleFilesUnusable):
     code = "bundle.stored_changed"
+    integrity = True
     sentence = (
         "A stored file of {bundle} is not the one of its manifest. Find out who writes to the storage, then import the "
         "bundle again: manage.py bundle import FOLDER."

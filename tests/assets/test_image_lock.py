@@ -64,19 +64,19 @@ def test_a_missing_image_is_named_by_role() -> None:
 def test_an_image_with_other_layers_is_not_the_locked_one() -> None:
     engine = Engine(LOCK.agent, replace(LOCK.verifier, layers=("sha256:" + "c" * 64,)), LOCK.gateway)
     (problem,) = verify_images(engine, LOCK)
-    assert problem.code == "image.changed"
+    assert problem.code == "image.changed" and problem.integrity
 
 
 def test_an_image_rebuilt_under_another_id_is_not_used() -> None:
     rebuilt = replace(LOCK.agent, id="sha256:" + "f" * 64)
     (problem,) = verify_images(Engine(rebuilt, LOCK.verifier, LOCK.gateway), LOCK)
-    assert problem.code == "image.missing"
+    assert problem.code == "image.missing" and not problem.integrity
 
 
 def test_an_image_of_an_older_recipe_is_reported() -> None:
     old = replace(LOCK.agent, recipe_sha256="0" * 64)
     (problem,) = verify_images(Engine(*LOCK.images), replace(LOCK, agent=old))
-    assert problem.code == "image.recipe_changed"
+    assert problem.code == "image.recipe_changed" and problem.integrity
 
 
 def test_an_engine_that_does_not_answer_proves_nothing() -> None:

@@ -108,20 +108,25 @@ def test_tampering_has_its_own_code_and_names_the_file(
     change(harness.path)
     problems = verify_harness(harness)
     assert (code, path) in [(problem.code, problem.detail) for problem in problems]
+    assert all(problem.integrity for problem in problems)
     assert all(path in problem.sentence for problem in problems if problem.detail == path)
 
 
 def test_a_manifest_that_was_forged_along_is_found(harness: HarnessEnvironment) -> None:
     write(f"{SITE}/evil.pth")(harness.path)
     harness.manifest.write_text(harness.manifest.read_text() + '100644 00 "evil.pth"\n')
-    assert [problem.code for problem in verify_harness(harness)] == ["harness.manifest_tampered"]
+    assert [(problem.code, problem.integrity) for problem in verify_harness(harness)] == [
+        ("harness.manifest_tampered", True)
+    ]
 
 
 def test_a_manifest_alone_proves_nothing_and_its_loss_hides_nothing(harness: HarnessEnvironment) -> None:
     harness.manifest.unlink()
     assert verify_harness(harness) == []
     write(f"{SITE}/evil.pth")(harness.path)
-    assert [problem.code for problem in verify_harness(harness)] == ["harness.manifest_tampered"]
+    assert [(problem.code, problem.integrity) for problem in verify_harness(harness)] == [
+        ("harness.manifest_tampered", True)
+    ]
 
 
 def test_a_thousand_changes_are_a_short_report(harness: HarnessEnvironment) -> None:
@@ -129,7 +134,7 @@ def test_a_thousand_changes_are_a_short_report(harness: HarnessEnvironment) -> N
         (harness.path / f"extra-{number}").touch()
     problems = verify_harness(harness)
     assert len(problems) == MAX_PROBLEMS + 1
-    assert f"{1000 - MAX_PROBLEMS} more files" in problems[-1].sentence
+    assert f"{1000 - MAX_PROBLEMS} more files" in problems[-1].sentence and problems[-1].integrity
 
 
 def test_an_interpreter_of_other_bytes_is_refused(harness: HarnessEnvironment) -> None:

@@ -34,6 +34,7 @@ ASKING = {
     "expire": ["--older-than", "1"],
     "export": [RUN, "/nowhere/file.zip"],
     "hold": [RUN, "--release"],
+    "token": ["list"],
     "host_lost": ["w"],
     "logs": [RUN],
     "mcp": ["--user", "somebody"],

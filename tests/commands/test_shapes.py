@@ -127,6 +127,17 @@ class TestRuns:
         assert text + "\n" == (GOLDEN.parent / "run.json").read_text()
 
 
+@pytest.mark.django_db
+class TestTokens:
+    def test_of_one_that_is_made_and_revoked_and_of_all(self) -> None:
+        made = shown(command("token", "create", "ci", "--scope", "read", "--scope", "run", "--days", "3", "--json"))
+        assert (made["scopes"], made["state"], made["of"]) == (["read", "run"], "active", "cli")
+        assert made["token"].startswith("bst_")
+        assert shown(command("token", "list", "--json"))["tokens"][0]["key"] == made["key"]
+        revoked = shown(command("token", "revoke", made["key"], "--json"))
+        assert (revoked["state"], revoked["token"]) == ("revoked", None)
+
+
 class TestPreviews:
     def test_of_a_preview_that_can_start_and_of_one_that_cannot(self, site: Site) -> None:
         assert shown(command("preview", "--endpoint", "scripted", "--json"))["blocked"] is False

@@ -39,6 +39,7 @@ def misused(capsys: pytest.CaptureFixture[str], name: str, *words: str) -> tuple
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_refuses_an_option_that_it_does_not_have(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     needed = {"bundle": ["verify"], "profile": ["verify", "x"], "endpoint": ["list"], "export": ["x", "y"]}
+    needed["token"] = ["list"]
     words = [*needed.get(name, []), "--nonesuch"]
     code, out, err = misused(capsys, name, *words, "--json")
     document = validated(json.loads(out))

@@ -137,7 +137,9 @@ def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, clien
 
 
 def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
-    from tests.pages import test_evidence, test_previews, test_workers
+    from tests.pages import test_tokens, test_workers
+    from tests.pages.evidence import test_evidence
+    from tests.pages.runs import test_previews
 
     known = {
         *READ,
@@ -150,6 +152,7 @@ def test_every_address_of_the_site_is_in_these_tables(full: Site) -> None:
         *test_previews.NAMES,
         *test_evidence.NAMES,
         *test_workers.NAMES,
+        *test_tokens.NAMES,
     }
     assert set(_names(get_resolver().url_patterns)) - known == set()
 

@@ -19,11 +19,12 @@ class AssetError(CodedError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding of a verification, in the same three parts."""
+    """One finding of a verification, in the same three parts; ``integrity``: something is not what was locked."""
 
     code: str
     sentence: str
     detail: str = ""
+    integrity: bool = False
 
 
 BLOCKING = frozenset(

@@ -65,18 +65,18 @@ def _named(harness: HarnessEnvironment, found: str) -> list[Problem]:
         locked = ""
     if tree_sha256(locked) != harness.lock.tree_sha256:
         sentence = f"The harness environment is not the locked one, and neither is its list of files. {remedy}"
-        return [Problem("harness.manifest_tampered", sentence, str(harness.manifest))]
+        return [Problem("harness.manifest_tampered", sentence, str(harness.manifest), integrity=True)]
     changes = differences(locked, found)
     problems = [_problem(change, remedy) for change in changes[:MAX_PROBLEMS]]
     if len(changes) > MAX_PROBLEMS:
         more = f"{len(changes) - MAX_PROBLEMS} more files of the harness environment differ. {remedy}"
-        problems.append(Problem("harness.file_tampered", more))
+        problems.append(Problem("harness.file_tampered", more, integrity=True))
     return problems
 
 
 def _problem(change: TreeDifference, remedy: str) -> Problem:
     sentence = f"In the harness environment {change.path} {_WORDS[change.change]}. {remedy}"
-    return Problem(f"harness.{_kind(PurePosixPath(change.path))}_tampered", sentence, change.path)
+    return Problem(f"harness.{_kind(PurePosixPath(change.path))}_tampered", sentence, change.path, integrity=True)
 
 
 def _kind(path: PurePosixPath) -> str:
@@ -105,4 +105,4 @@ def _interpreter(harness: HarnessEnvironment) -> list[Problem]:
         "The Python interpreter under the harness is not the locked one. Delete the harness "
         "lock and run: manage.py prepare"
     )
-    return [Problem("harness.interpreter_changed", sentence, str(executable))]
+    return [Problem("harness.interpreter_changed", sentence, str(executable), integrity=True)]

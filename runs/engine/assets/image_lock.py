@@ -125,6 +125,7 @@ def verify_image(api: ImageEngine, image: LockedImage) -> Problem | None:
             "image.changed",
             f"The {image.role} image is not the locked one. Run: manage.py prepare",
             f"{image.id} {seen['Id']}",
+            integrity=True,
         )
     return None
 
@@ -136,6 +137,7 @@ def _verify_recipe(image: LockedImage) -> Problem | None:
         "image.recipe_changed",
         f"The recipe of the {image.role} image changed since it was built. Run: manage.py prepare",
         image.id,
+        integrity=True,
     )
 
 

@@ -61,7 +61,8 @@ def copy_tasks(bundle: TaskBundle, spec: RunSpec, folder: RunFolder) -> None:
             for wanted in spec.tasks:
                 copy_task(source / "tasks" / wanted.name, folder.task(wanted.name))
     except (BundleFilesUnusable, BundleStorageFails) as error:
-        raise PreflightFailed(failure_class(error.code), error.code, error.sentence, str(error)[:1000]) from error
+        changed = isinstance(error, BundleFilesUnusable) and error.integrity
+        raise PreflightFailed(_failure_class(changed), error.code, error.sentence, str(error)[:1000]) from error
     tasks = {task.name: task for task in loaded.manifest.tasks}
     for wanted in spec.tasks:
         problems = verify_task(folder.task(wanted.name), tasks[wanted.name])
@@ -96,13 +97,13 @@ def preflight(
     checks += [*ca_file_checks(spec.endpoint.ca_file), *evidence_checks(spec.endpoint.credential, *folder.documents())]
     for check in checks:
         if check.refuses:
-            raise PreflightFailed(failure_class(check.code), check.code, check.sentence, check.detail)
+            raise PreflightFailed(_failure_class(check.integrity), check.code, check.sentence, check.detail)
     return checks
 
 
-def failure_class(code: str) -> str:
-    """What a check's code means for the trials: tampering is integrity, everything else is the worker's."""
-    return "integrity" if code.endswith(("changed", "_mismatch", "tampered")) else "worker_runtime"
+def _failure_class(integrity: bool) -> str:
+    """What a check means for the trials: tampering is integrity, everything else is the worker's."""
+    return "integrity" if integrity else "worker_runtime"
 
 
 def harness_checks(assets: Assets, spec: RunSpec | None = None) -> Iterator[Check]:
@@ -110,7 +111,7 @@ def harness_checks(assets: Assets, spec: RunSpec | None = None) -> Iterator[Chec
     problems = verify_harness(assets.harness)
     for problem in problems:
         name = "interpreter" if problem.code in _INTERPRETER_CODES else "harness"
-        yield Check(name, False, problem.code, problem.sentence)
+        yield Check(name, False, problem.code, problem.sentence, integrity=problem.integrity)
     if not problems:
         yield Check("harness", True, "harness.intact", "Every file of the harness environment is the locked one.")
         python = f"Python {assets.harness.lock.interpreter.version} is the locked interpreter."
@@ -122,6 +123,7 @@ def harness_checks(assets: Assets, spec: RunSpec | None = None) -> Iterator[Chec
             "harness.lock_changed",
             "The harness is not the previewed one.",
             "Preview again.",
+            integrity=True,
         )
 
 
@@ -129,7 +131,7 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: RunSpec | None = N
     """The images of the lock are in the engine with their layers, and are those of the spec."""
     problems = verify_images(api, assets.images)
     for problem in problems:
-        yield Check("images", False, problem.code, problem.sentence)
+        yield Check("images", False, problem.code, problem.sentence, integrity=problem.integrity)
     if not problems:
         yield Check("images", True, "images.locked", "Agent, verifier and gateway images are the locked ones.")
     locked = {image.role: image.id for image in assets.images.images}
@@ -140,6 +142,7 @@ def image_checks(api: docker.APIClient, assets: Assets, spec: RunSpec | None = N
             "image.spec_mismatch",
             "The images are not the previewed ones.",
             "Preview again.",
+            integrity=True,
         )
 
 
@@ -192,6 +195,7 @@ def capability_checks(spec: RunSpec, report: dict[str, Any]) -> Iterator[Check]:
         "worker.same" if same else "worker.changed",
         "" if same else "The worker can do other things than when it was previewed.",
         "Preview again.",
+        integrity=True,
     )
 
 

@@ -117,17 +117,14 @@ def test_a_container_that_does_not_see_its_images_files_ends_the_run(world: Worl
 
 
 @pytest.mark.parametrize(
-    ("code", "failure_class"),
-    [
-        ("harness.bytecode_tampered", "integrity"),
-        ("harness.file_changed", "integrity"),
-        ("harness.missing", "worker_runtime"),
-    ],
+    ("integrity", "failure_class"),
+    [(True, "integrity"), (False, "worker_runtime")],
 )
-def test_a_harness_that_is_not_the_locked_one_ends_the_run(world: World, code: str, failure_class: str) -> None:
-    world.harness = [Problem(code, "A file is not the locked one. Run: manage.py prepare")]
+def test_a_harness_that_is_not_the_locked_one_ends_the_run(world: World, integrity: bool, failure_class: str) -> None:
+    problem = Problem("harness.any", "A file is not the locked one. Run: manage.py prepare", integrity=integrity)
+    world.harness = [problem]
     failed = refusal(world)
-    assert (failed.code, failed.failure_class) == (code, failure_class)
+    assert (failed.code, failed.failure_class) == ("harness.any", failure_class)
     assert "manage.py prepare" in failed.sentence
 
 

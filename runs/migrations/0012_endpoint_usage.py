@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0010_audit_kinds_recorded'),
+        ('runs', '0011_api_tokens'),
     ]
 
     operations = [

@@ -244,7 +244,7 @@ def test_the_copy_of_the_ledger_grows_while_the_run_lives(site: Site) -> None:
         until = time.monotonic() + 60
         while b'"kind":"ok"' not in site.ledger.read_bytes() and time.monotonic() < until:
             time.sleep(0.02)
-        assert gateway.alive and site.ledger.read_bytes().count(b"\n") == 2
+        assert not gateway.follower.ended and site.ledger.read_bytes().count(b"\n") == 2
         assert site.ledger.stat().st_mode & 0o777 == 0o600
 
 
@@ -254,7 +254,7 @@ def test_a_gateway_that_was_killed_leaves_what_it_wrote_and_is_not_closed(site: 
         site.ask(gateway, chat(model))
         site.api.kill(gateway.container.id, signal="SIGKILL")
         end = site.close(gateway)
-        assert not gateway.alive and end.problem is not None
+        assert gateway.follower.ended and end.problem is not None
     assert end.died is not None and (end.died["exit_code"], end.died["oom_killed"]) == (137, False)
     assert moment(end.died["at"]) is not None
     assert end.ledger.fault is not None and end.ledger.fault.code == "ledger.not_closed"

@@ -9,6 +9,7 @@ import pytest
 
 from runs.images.gateway.model_gateway import policy, said
 from runs.images.gateway.model_gateway.complaints import MAX_RETRY_AFTER_S, overflows, retry_after_s, status_of
+from runs.images.gateway.model_gateway.completion import spoken_of
 from runs.images.gateway.model_gateway.policy import Declared, Refused, own_fault, screen
 from runs.images.gateway.model_gateway.said import Said
 from tests.gateway.bodies import ALIAS, MAX_TOKENS, encoded
@@ -25,7 +26,7 @@ def message(**changes: Any) -> dict[str, Any]:
 def having_said(*messages: dict[str, Any]) -> Said:
     kept = Said()
     for each in messages:
-        kept.keep(each)
+        kept.keep(each, spoken_of(each))
     return kept
 
 
@@ -104,7 +105,7 @@ def test_room_is_shared_by_the_trials_of_a_run() -> None:
     long = message(vendor=os.urandom(600_000).hex())
     for trials, fits in ((1, True), (100, False)):
         kept = Said(trials)
-        kept.keep(long)
+        kept.keep(long, spoken_of(long))
         if fits:
             assert sent(kept, echoed(long)) == [long]
             continue

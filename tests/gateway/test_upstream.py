@@ -296,6 +296,11 @@ async def _ask_by_tls(config: Config, trusted: Path) -> str:
         return failure.code
 
 
+def test_an_address_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("the resolver was asked"))
+    assert [asyncio.run(upstream.resolve(host, 1)) for host in ("127.0.0.1", "::1")] == [["127.0.0.1"], ["::1"]]
+
+
 def _own_certificate(folder: Path) -> ssl.SSLContext:
     """A certificate for `localhost`, signed by itself."""
     key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")

@@ -211,11 +211,6 @@ class RunGateway:
         """What the agent is told as its base URL."""
         return f"http://{ALIAS}:{PORT}/v1"
 
-    @property
-    def alive(self) -> bool:
-        """Whether its log is still open; no call of the engine."""
-        return not self.follower.ended
-
     def token(self, trial: int) -> str:
         """The bearer of trial `n` (1-based)."""
         return trial_token(self.run_key, trial)

@@ -51,7 +51,7 @@ class TranscriptFiles:
 
     def _resume(self, path: Path) -> int:
         with path.open("r+b") as file:
-            end = _after_last_line(file)
+            end = _line_end(file, file.seek(0, os.SEEK_END))
             file.truncate(end)
             if (line := _last_line(file, end)) is not None:
                 self.next = max(self.next, line["number"] + 1)
@@ -124,30 +124,24 @@ def _encoded(document: dict[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8") + b"\n"
 
 
-def _after_last_line(file: Any) -> int:
-    """Where the last whole line ends."""
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 64 * 1024)
+def _line_end(file: Any, before: int) -> int:
+    """Where the last line ends that is whole before that place, looked for backwards; 0 when there is none."""
+    while before > 0:
+        start = max(0, before - 64 * 1024)
         file.seek(start)
-        place = file.read(end - start).rfind(b"\n")
+        place = file.read(before - start).rfind(b"\n")
         if place >= 0:
             return int(start + place + 1)
-        end = start
+        before = start
     return 0
 
 
 def _last_line(file: Any, end: int) -> dict[str, Any] | None:
-    """The last exchange before `end`, None when there is none. Its number is at its line's beginning."""
-    file.seek(0)
-    start = 0
-    found = None
-    while start < end:
-        file.seek(start)
-        line = file.readline(end - start)
-        found, start = line, start + len(line)
+    """The exchange whose line ends at `end`, None when that is none."""
+    start = _line_end(file, end - 1)
+    file.seek(start)
     try:
-        document = json.loads(found or b"")
+        document = json.loads(file.read(end - start))
     except ValueError:
         return None
     return document if isinstance(document, dict) and type(document.get("number")) is int else None

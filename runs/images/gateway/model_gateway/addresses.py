@@ -1,4 +1,4 @@
-"""Where may a connection go to? Link-local and metadata addresses never, private ones only when the record says so.
+"""The addresses that a connection may go to: never link-local and metadata ones, private ones as the record says.
 
 An IPv6 address that carries an IPv4 address is judged as both, so that no spelling leads where the plain one may not.
 """

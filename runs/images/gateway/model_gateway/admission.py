@@ -1,4 +1,4 @@
-"""May this trial ask now? One request at a time, and no more requests to the endpoint than it has steps."""
+"""The standing of each trial: one request at a time, and no more to the endpoint than it has steps."""
 
 from .config import Limits
 

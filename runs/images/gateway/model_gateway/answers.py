@@ -1,4 +1,4 @@
-"""Is this 2xx body what its API answers, and by the declared model? Of the APIs beside chat completions; pure.
+"""What a 2xx body is, of the APIs beside chat completions: the API's answer by the declared model, or not. Pure.
 
 What was said is brought into the one form that `message_digest` knows, so that a line of the ledger means the same for
 each API. A body that is well-formed but nobody's words (vectors, a count of tokens) is of kind `answer`.

@@ -1,4 +1,4 @@
-"""Which APIs are passed through, on which paths, and how is each one's answer judged? One table.
+"""The table of the APIs that are passed through: their paths, and how each one's answer is judged.
 
 An API's path is the one behind `/v1` here and behind the endpoint's base URL there.
 """

@@ -1,4 +1,4 @@
-"""May this request be passed through? Its path, its query, its few headers and its body; pure.
+"""What may be passed through of a request: its path, its query, its few headers and its body. Pure.
 
 The declared models are the only ones, wherever an endpoint or a router in front of it looks for a model: in the body,
 in an alternative of the body, in a hosted tool, in the query.

@@ -1,4 +1,4 @@
-"""What does an error of the endpoint say? By its codes only, never by its sentences. Pure.
+"""What an error of the endpoint says, by its codes only and never by its sentences. Pure.
 
 Servers spell the same thing differently, and put it into `code`, `type` or `status`.
 """

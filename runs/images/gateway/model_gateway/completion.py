@@ -1,4 +1,4 @@
-"""What is this 2xx body: a completion by the declared model, an error, or neither? Pure.
+"""What a 2xx body of chat completions is: a completion by the declared model, an error, or neither. Pure.
 
 A completion is judged by what it is and not by a textbook's form: any id of a tool call, fields of a vendor's own,
 content in parts, nothing but reasoning, nothing at all. Whatever else an endpoint says is malformed, with a code that
@@ -46,8 +46,9 @@ class Judgement:
     """`kind` is ok, wrong_model, malformed or upstream_error; the last two have a `code`.
 
     `flags` of a completion: cut (at the token limit), refused (by the model). `message_sha256` is the `message_digest`
-    of what was said, `message` the assistant's message as it came. `readable` is the body for an asker who knows
-    content as text only, None where the body is that already. `said_status` is the status of an error inside a 2xx.
+    of what was said, `message` the assistant's message as it came and `spoken` what it says. `readable` is the body for
+    an asker who knows content as text only, None where the body is that already. `said_status` is the status of an
+    error inside a 2xx.
     `cached_tokens` are some of the prompt's, `reported_cost` is in millionths of a millionth of a US dollar.
     """
 
@@ -60,6 +61,7 @@ class Judgement:
     reported_cost: int | None = None
     message_sha256: str | None = None
     message: dict[str, Any] | None = None
+    spoken: Spoken | None = None
     readable: bytes | None = None
     said_status: int | None = None
 
@@ -103,6 +105,7 @@ def judge(body: bytes, accepted_models: frozenset[str]) -> Judgement:
         reported_cost=cost(usage),
         message_sha256=message_digest(*spoken),
         message=message,
+        spoken=spoken,
         readable=_with_text(document, message, spoken[0]) if in_parts else None,
     )
 

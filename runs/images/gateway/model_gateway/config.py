@@ -1,4 +1,4 @@
-"""What was the gateway told? One JSON line on standard input, read once and kept in memory only."""
+"""What the gateway is told: one JSON line on standard input, read once and kept in memory only."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Does an answer hold the credential, in whichever spelling its reader would undo? Pure.
+"""The search for the credential in an answer, in whichever spelling its reader would undo. Pure.
 
 Servers escape more than JSON asks for: `\\/` (PHP), `\\u0026` (Go), any character as `\\u0073`. The whole body is
 looked through as text, so that it matters neither what kind of answer it is nor whether it is well-formed. A stream

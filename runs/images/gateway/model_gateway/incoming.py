@@ -1,4 +1,4 @@
-"""What does the agent's side say? One request per connection, read with bounds on size and time, by h11."""
+"""What the agent's side says: one request per connection, read with bounds on size and time, by h11."""
 
 import asyncio
 from dataclasses import dataclass

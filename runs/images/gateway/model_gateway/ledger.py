@@ -1,4 +1,4 @@
-"""What was asked, and what came of it? Hash-chained JSON lines, bounded in number, from an opening to a closing line.
+"""What was asked and what came of it: hash-chained JSON lines, bounded in number, from an opening to a closing one.
 
 The first line says whose ledger it is, so that no other run's can stand in its place. No line's time lies before that
 of the line before, whatever the host's clock does. The closing line, which no other follows, holds its own hash.

@@ -1,4 +1,4 @@
-"""How is a request of a pass-through API answered? As `server.py` does it, but the answer goes on as it comes.
+"""The answering of requests of pass-through APIs: as `server.py` does it, but the answer goes on as it comes.
 
 A stream's line is written before its last event goes on, so that who has a whole answer has a line. A stream that was
 cut ends without the mark of an end, here as at the endpoint.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from . import asked, complaints, echo
+from . import asked, echo
 from .admission import NotAdmitted
 from .apis import Api
 from .completion import MAX_JUDGED_BYTES
@@ -28,6 +28,7 @@ from .server import (
     Reply,
     Request,
     Server,
+    answered,
     judged,
     refuse,
     unless_gone,
@@ -36,7 +37,7 @@ from .server import (
 from .sse import Block, EventReader, EventTooLarge
 from .streams import Assembly
 from .transcript import Transcript
-from .upstream import Heard, Upstream, UpstreamFailed
+from .upstream import Answer, Heard, Upstream, UpstreamFailed
 
 MAX_CONNECTIONS = 1_024
 MAX_EVENT_BYTES = 1024 * 1024
@@ -241,29 +242,22 @@ class _Passing:
         """Bytes of a stream that the asker was given so far."""
         return self.sent - len(self._held)
 
-    async def on(self, answer: Heard) -> Reply:
+    async def on(self, heard: Heard) -> Reply:
         """Pass it on; what this returns is to be sent after the ledger's line. Raises UpstreamFailed, ClientGone."""
         entry = self.request.entry
-        entry.status = answer.status
-        if answer.status == 200 and self.api.assembly is not None and answer.is_event_stream:
-            return await self._stream(answer)
+        entry.status = heard.status
+        if heard.status == 200 and self.api.assembly is not None and heard.is_event_stream:
+            return await self._stream(heard)
         parts = []
-        async for piece in answer.pieces():
+        async for piece in heard.pieces():
             await self._place.take(len(piece))
             parts.append(piece)
-        body = self.request.answered = b"".join(parts)
-        entry.response_sha256 = hashlib.sha256(body).hexdigest()
-        if echo.holds(body, self._credential):
-            return upstream_failed(entry, "credential_echoed")
-        if answer.status in (429, 503):
-            entry.retry_after_s = complaints.retry_after_s(answer.retry_after)
-        if not 200 <= answer.status < 300:
-            overflows = complaints.overflows(answer.status, body)
-            entry.kind, entry.code = "upstream_error", "context_window" if overflows else "status"
-            status = answer.status if answer.status >= 400 else 502
-            return Reply(status, body, answer.is_json, entry.retry_after_s)
-        judged(entry, self.api.judge(body, self._accepted))
-        return Reply(answer.status, body, answer.is_json)
+        answer = Answer(heard.status, b"".join(parts), heard.is_json, heard.retry_after)
+        self.request.answered = answer.body
+        if (failure := answered(entry, answer, self._credential)) is not None:
+            return failure
+        judged(entry, self.api.judge(answer.body, self._accepted))
+        return Reply(answer.status, answer.body, answer.is_json)
 
     async def _stream(self, answer: Heard) -> Reply:
         assert self.api.assembly is not None
@@ -307,9 +301,13 @@ class _Passing:
         return data
 
     async def _write(self, data: bytes) -> None:
+        if self._writer.is_closing():
+            raise ClientGone(True)
+        self._writer.write(data)
+        if not self._writer.transport.get_write_buffer_size():
+            return  # the system has taken all of it, as it mostly does
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                self._writer.write(data)
                 await self._writer.drain()
         except (TimeoutError, OSError):
             raise ClientGone(True) from None

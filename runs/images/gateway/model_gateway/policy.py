@@ -1,4 +1,4 @@
-"""May this body go to the endpoint? A pure function from bytes to the bytes to send, or to a refusal.
+"""What may go to the endpoint: a pure function from a body's bytes to the bytes to send, or to a refusal.
 
 The allow-list follows what mini-swe-agent 2.4.6 with litellm really sends: model, messages, max_tokens and
 tools at the top. An assistant's message that the endpoint itself said goes back to it as it was said; of one that it

@@ -1,4 +1,4 @@
-"""How does the transcript leave the container? A second process in it, started by the engine for whoever reads.
+"""The transcript's way out of the container: a second process in it, started by the engine for whoever reads.
 
 It hands its standard input to the gateway's socket and what comes back to its standard output, until either ends.
 Imports little: it shares the gateway's memory limit.

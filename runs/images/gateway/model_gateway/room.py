@@ -1,5 +1,5 @@
-"""May this request be carried now? As many of a trial at once, and as many bytes of all, as there is room for; the rest
-waits, the first come first."""
+"""The room for what is carried at once: so many requests of a trial, so many bytes of all. The rest waits, the first
+come first."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What did the endpoint say to this trial? Kept as it was said, so that an agent's echo of it goes back whole.
+"""What the endpoint said to a trial, kept as it was said, so that an agent's echo of it goes back whole.
 
 Clients drop or rename what they do not know of a message (a signature, reasoning), and some models answer only when
 that comes back. So an assistant's message that an agent sends is looked up by what it says: its text and its calls with
@@ -42,9 +42,9 @@ class Said:
         self._messages: dict[str, list[_Message]] = defaultdict(list)
         self._room = min(MAX_KEPT_BYTES, MAX_KEPT_BYTES_OF_ALL // trials)
 
-    def keep(self, message: dict[str, Any]) -> None:
-        """Remember the message of a completion."""
-        text, calls = spoken_of(message)
+    def keep(self, message: dict[str, Any], spoken: Spoken) -> None:
+        """Remember the message of a completion, and what it says."""
+        text, calls = spoken
         written = json.dumps({"role": "assistant"} | message, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
         self.bytes += len(written)
         self.items += _items(message)

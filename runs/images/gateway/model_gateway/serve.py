@@ -1,4 +1,4 @@
-"""How does the gateway live? Told on standard input, one address, ended by TERM with a closed ledger.
+"""The gateway's life: told on standard input, one address, ended by TERM with a closed ledger.
 
 Standard output carries ledger lines and nothing else; standard error a few JSON events:
 `ready` {host, port} and `failed` {code}.

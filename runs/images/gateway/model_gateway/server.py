@@ -1,4 +1,4 @@
-"""How is one request answered? Who asks, may they, may this go out, what came back: each step once, in order.
+"""The answering of one request: who asks, may they, may this go out, what came back; each step once, in order.
 
 The ledger line is written before the answer is sent. A refusal is 404 or 401, which ends the agent at once.
 """
@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -200,21 +200,12 @@ class Server:
         return self._pass_on(answer, request.entry, said)
 
     def _pass_on(self, answer: Answer, entry: Entry, said: Said) -> Reply:
-        entry.status = answer.status
-        entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
-        if echo.holds(answer.body, self._credential):
-            return upstream_failed(entry, "credential_echoed")
-        if answer.status in (429, 503):
-            entry.retry_after_s = complaints.retry_after_s(answer.retry_after)
-        if not answer.succeeded:
-            overflows = complaints.overflows(answer.status, answer.body)
-            entry.kind, entry.code = "upstream_error", "context_window" if overflows else "status"
-            status = answer.status if answer.status >= 400 else 502
-            return Reply(status, answer.body, answer.is_json)
+        if (failure := answered(entry, answer, self._credential)) is not None:
+            return replace(failure, retry_after_s=None)  # an agent of an environment run never retries
         judgement = completion.judge(answer.body, self._endpoint.accepted_models)
         judged(entry, judgement)
-        if judgement.message is not None:
-            said.keep(judgement.message)
+        if judgement.message is not None and judgement.spoken is not None:
+            said.keep(judgement.message, judgement.spoken)
         if judgement.readable is None:
             return Reply(answer.status, answer.body, answer.is_json)
         # Put together, parts may say what none of them says.
@@ -245,6 +236,23 @@ async def unless_gone(incoming: Incoming, work: Coroutine[Any, Any, Result]) -> 
         answering.cancel()
         watching.cancel()
         await asyncio.gather(answering, watching, return_exceptions=True)
+
+
+def answered(entry: Entry, answer: Answer, credential: str | None) -> Reply | None:
+    """Take over that this answer came. What is said instead of one that is no 2xx, or that holds the credential; None
+    for any other, which is to be judged by its body."""
+    entry.status = answer.status
+    entry.response_sha256 = hashlib.sha256(answer.body).hexdigest()
+    if echo.holds(answer.body, credential):
+        return upstream_failed(entry, "credential_echoed")
+    if answer.status in (429, 503):
+        entry.retry_after_s = complaints.retry_after_s(answer.retry_after)
+    if answer.succeeded:
+        return None
+    overflows = complaints.overflows(answer.status, answer.body)
+    entry.kind, entry.code = "upstream_error", "context_window" if overflows else "status"
+    status = answer.status if answer.status >= 400 else 502
+    return Reply(status, answer.body, answer.is_json, entry.retry_after_s)
 
 
 def judged(entry: Entry, judgement: Judgement) -> None:

@@ -1,4 +1,4 @@
-"""What was used up, and may another request go out now? Tokens and money by what the endpoint reported, and the pace.
+"""What was used up, and whether another request may go out: tokens and money as the endpoint reported, and the pace.
 
 Money is whole pico-units, so that sums are exact. Where usage is not reported it is estimated from the bytes that went
 out and came back, and the ledger says so. A reached budget refuses the next request; one that is under way when it is

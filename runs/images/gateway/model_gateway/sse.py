@@ -1,4 +1,4 @@
-"""Where does an event of a stream end, and what does it say? Server-sent events, read as they come. Pure.
+"""Server-sent events, read as they come: where each one ends and what it says. Pure.
 
 Whatever the pieces are in which the bytes come, the events are the same ones; what is left over when a stream ends
 belongs to no event (the standard throws it away) and shows that the stream was cut.
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 # An end of a line and then another: an empty line. A carriage return may be half of an end until the next byte is seen.
 _EMPTY_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?=[^\n]))")
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -70,7 +69,7 @@ class EventReader:
         text = raw.removeprefix(_MARK) if self._first else raw
         self._first = False
         name, data = "", []
-        for line in _LINE_END.split(text):
+        for line in text.splitlines():
             field, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if field == b"event":

@@ -1,4 +1,4 @@
-"""What did a stream say in the end? The body that the same API would have answered without a stream; pure.
+"""What a stream said in the end: the body that the same API would have answered without a stream. Pure.
 
 So a stream is judged by the function that judges a body, and its usage, its end and its model are looked for in one
 place. A stream without what its API ends one with was cut; an error event is an error inside a 2xx.

@@ -1,4 +1,4 @@
-"""Who is asking? Bearer tokens that only the holder of the run key can make, one per trial."""
+"""Who is asking: bearer tokens that only the holder of the run key can make, one per trial."""
 
 import hashlib
 import hmac

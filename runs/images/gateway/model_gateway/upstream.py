@@ -1,9 +1,10 @@
-"""What does the endpoint say? A permitted address, own headers, no redirects, no proxies, all bounded."""
+"""What the endpoint says: from a permitted address, asked with own headers, no redirects, no proxies, all bounded."""
 
+import _thread
 import asyncio
+import ipaddress
 import socket
 import ssl
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -46,10 +47,13 @@ Resolver = Callable[[str, int], Awaitable["list[str]"]]
 
 
 async def resolve(host: str, port: int) -> "list[str]":
-    """The addresses of a name, in the resolver's order. Raises OSError when it does not resolve.
+    """The addresses of a name, in the resolver's order; an address is its own. Raises OSError when it does not resolve.
 
-    In a thread that nobody waits for at the end: a resolver that does not answer would keep the gateway from ending.
+    In a thread that nobody waits for: not at the end, which a resolver that does not answer would keep from coming, and
+    not at its start, while which everybody else would wait as well.
     """
+    with suppress(ValueError):
+        return [str(ipaddress.ip_address(host))]
     loop = asyncio.get_running_loop()
     found: "asyncio.Future[list[str]]" = loop.create_future()
 
@@ -75,7 +79,7 @@ async def resolve(host: str, port: int) -> "list[str]":
             loop.call_soon_threadsafe(settle, error, addresses)
 
     try:
-        threading.Thread(target=ask, daemon=True).start()
+        _thread.start_new_thread(ask, ())
     except RuntimeError:
         raise OSError("no thread for the resolver") from None
     return await found
@@ -217,8 +221,8 @@ async def _heard(
 ) -> Heard:
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
     try:
-        for event in (request, h11.Data(data=body), h11.EndOfMessage()):
-            writer.write(connection.send(event) or b"")
+        # In one piece, so that the endpoint wakes once for it.
+        writer.write(b"".join(connection.send(e) or b"" for e in (request, h11.Data(data=body), h11.EndOfMessage())))
         await writer.drain()
         return Heard(await _head(connection, reader), connection, reader)
     except h11.RemoteProtocolError:

@@ -10,7 +10,7 @@ from typing import Any
 from evidence.origin import envelope, public_keys
 from evidence.origin.public_keys import KeyProblem, PublicKey, read_public_keys
 from evidence.origin.sources import SourceProblem
-from evidence.origin.verifying import Expected
+from evidence.origin.verifying import ExpectedOrigin
 
 _RUN_ID, _SHA256 = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
@@ -18,7 +18,7 @@ _RUN_ID, _SHA256 = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 @dataclass(frozen=True, slots=True)
 class Inputs:
     keys: list[PublicKey]
-    expected: Expected
+    expected: ExpectedOrigin
     envelope: bytes | None
 
 
@@ -45,7 +45,7 @@ def inputs(options: Mapping[str, Any]) -> Inputs:
             raise SourceProblem(f"--{name.replace('_', '-')}: write it as {length} digits of 0 to 9 and a to f.")
     keys = [key for path in options["keys"] for key in _keys(path)]
     given = options["envelope"]
-    return Inputs(keys, Expected(options["run_id"], options["spec_sha256"]), _envelope(given) if given else None)
+    return Inputs(keys, ExpectedOrigin(options["run_id"], options["spec_sha256"]), _envelope(given) if given else None)
 
 
 def _keys(path: Path) -> list[PublicKey]:

@@ -71,7 +71,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOrigin:
     """What the caller knows from elsewhere: what else is genuine, but another run, is a difference."""
 
     run_id: str | None = None
@@ -112,7 +112,7 @@ def verify(
     files: Folder,
     keys: Iterable[PublicKey],
     *,
-    expected: Expected = Expected(),
+    expected: ExpectedOrigin = ExpectedOrigin(),
     rederive: Rederive | None = None,
     only_suite: bool = False,
     envelope: bytes | None = None,
@@ -213,7 +213,7 @@ def _judged(key: PublicKey, statement: Statement, now: datetime, signer: Callabl
     return signer(code, sentences[code], key)
 
 
-def _compare_statements(found: Verification, expected: Expected) -> None:
+def _compare_statements(found: Verification, expected: ExpectedOrigin) -> None:
     worker, site, any_of_them = found.statements.get("worker"), found.statements.get("site"), found.statement
     if worker is not None and site is not None:
         for name in ("run_id", "spec_sha256", "verdict", "counts", "published"):

@@ -16,18 +16,18 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 ContainerId = Sha256
 
 
-class Closed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OwnRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nothing but its fields."""
 
 
-class RunFailure(Closed, frozen=True, kw_only=True, rename={"klass": "class"}):
+class RunFailure(OwnRecord, frozen=True, kw_only=True, rename={"klass": "class"}):
     stage: str
     klass: Literal["integrity", "worker_runtime", "harness", "authentication", "routing", "serving_runtime"]
     code: str
     detail: str
 
 
-class PreflightCheck(Closed, frozen=True, kw_only=True):
+class PreflightCheck(OwnRecord, frozen=True, kw_only=True):
     """A condition of the start; one that does not hold and whose level is `block` refuses it."""
 
     name: str
@@ -38,25 +38,25 @@ class PreflightCheck(Closed, frozen=True, kw_only=True):
     level: Literal["block", "accept", "note"]
 
 
-class ProbeCheck(Closed, frozen=True, kw_only=True):
+class ProbeCheck(OwnRecord, frozen=True, kw_only=True):
     name: str
     passed: bool
     code: str | None
     detail: str
 
 
-class Probe(Closed, frozen=True, kw_only=True):
+class Probe(OwnRecord, frozen=True, kw_only=True):
     passed: bool
     checks: list[ProbeCheck]
     unproved: list[str]
 
 
-class Readiness(Closed, frozen=True, kw_only=True):
+class Readiness(OwnRecord, frozen=True, kw_only=True):
     checks: list[PreflightCheck]
     seconds: float | None
 
 
-class GatewayDied(Closed, frozen=True, kw_only=True):
+class GatewayDied(OwnRecord, frozen=True, kw_only=True):
     """`at` is the engine's own time, with nanoseconds."""
 
     at: Annotated[str, Meta(pattern=r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")] | None
@@ -64,27 +64,27 @@ class GatewayDied(Closed, frozen=True, kw_only=True):
     oom_killed: bool
 
 
-class RunGateway(Closed, frozen=True, kw_only=True):
+class RunGateway(OwnRecord, frozen=True, kw_only=True):
     container_id: ContainerId
     closed: bool
     died: GatewayDied | UnsetType | None = UNSET
 
 
-class BudgetLeft(Closed, frozen=True, kw_only=True):
+class BudgetLeft(OwnRecord, frozen=True, kw_only=True):
     """What other runs had left of a budget when the run's gateway started: tokens, and money as a decimal text."""
 
     tokens: Annotated[int, Meta(ge=0, le=2**53)] | None
     money: Annotated[str, Meta(pattern=r"^[0-9]{1,10}\.[0-9]{2,12}$")] | None
 
 
-class RunBudgets(Closed, frozen=True, kw_only=True):
+class RunBudgets(OwnRecord, frozen=True, kw_only=True):
     """`reached` is the budget that kept the next trial from starting, as the gateway calls it."""
 
     left: dict[Literal["day", "total"], BudgetLeft]
     reached: Annotated[str, Meta(pattern="^budget[.](trial|run|day|total)_(tokens|money)$")] | None
 
 
-class WorkerRecord(Closed, frozen=True, kw_only=True):
+class WorkerRecord(OwnRecord, frozen=True, kw_only=True):
     """With what it was carried out, for the provenance; `report` is the worker's own and has a schema there."""
 
     version: str
@@ -93,7 +93,7 @@ class WorkerRecord(Closed, frozen=True, kw_only=True):
     harness: dict[str, str]
 
 
-class RunRecord(Closed, frozen=True, kw_only=True):
+class RunRecord(OwnRecord, frozen=True, kw_only=True):
     """`run.json`. What may be missing was not written before the version that wrote it first."""
 
     schema: Literal["benchsite.run-facts/v1"]
@@ -119,7 +119,7 @@ class RunRecord(Closed, frozen=True, kw_only=True):
         return self.started_at, self.ended_at, self.cancel_requested_at
 
 
-class SupervisedProcess(Closed, frozen=True, kw_only=True):
+class SupervisedProcess(OwnRecord, frozen=True, kw_only=True):
     pid: Number
     start_ticks: Number
     pgid: Number
@@ -127,7 +127,7 @@ class SupervisedProcess(Closed, frozen=True, kw_only=True):
     boot_id: str
 
 
-class Supervision(Closed, frozen=True, kw_only=True):
+class Supervision(OwnRecord, frozen=True, kw_only=True):
     """`supervision.json`. The process ended with an exit code, or by a signal, or is not known to have ended."""
 
     schema: Literal["benchsite.supervision/v1"]

@@ -11,7 +11,7 @@ from typing import Any
 from benchsite.lib.disk import FULL
 from runs.attendant import counters
 from runs.attendant.execs import Command, Ended, Interrupt, Running, Tail, run_to_end
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import RolePlan
 from runs.containers import (
     ContainerRequest,
@@ -65,7 +65,7 @@ class ContainerIdentity:
 class Container:
     """One container of the trial. Not yet created until `open`; `close` is harmless at any time and twice."""
 
-    def __init__(self, journal: Journal, identity: ContainerIdentity, plan: RolePlan, observed: Observed) -> None:
+    def __init__(self, journal: Journal, identity: ContainerIdentity, plan: RolePlan, observed: ObservedFile) -> None:
         self._journal = journal
         self._identity = identity
         self._plan = plan
@@ -270,7 +270,7 @@ class Container:
         }
 
 
-def record_failure(observed: Observed, role: str, where: str, error: BaseException) -> None:
+def record_failure(observed: ObservedFile, role: str, where: str, error: BaseException) -> None:
     """Write one `failure` event with the error's own code; of others only a full disk has one."""
     code = getattr(error, "code", None)
     if isinstance(error, OSError) and error.errno in FULL:

@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 from benchsite.lib.strict_json import JsonProblem, load_object
 from runs.attendant import container
 from runs.attendant.container import record_failure
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import load_plan
 from runs.attendant.requests import Ready, request_of
 from runs.attendant.sandbox import GO, Sandbox, SandboxMissing, pair, sandbox_user, system_call_filter
@@ -142,7 +142,7 @@ class Attendant:
             plan = load_plan(folder / "environment.json")
         except (JournalError, AttendantError) as error:
             raise NotStarting(Exit.NOT_ALLOWED, f"{error.sentence} [{error.code}]") from error
-        observed = Observed(folder / "observed.jsonl")
+        observed = ObservedFile(folder / "observed.jsonl")
         observed.hide(token)
         observed.write("launched", None, network_namespace=True, detail=None)
         return Trial(self.run_directory, self.ordinal, plan, observed, token)

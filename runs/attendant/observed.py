@@ -22,7 +22,7 @@ RESERVED_BYTES = 1024 * 1024
 ENDINGS = frozenset({"counters", "state", "removed", "failure", "closed", "killed_others"})
 
 
-class Observed:
+class ObservedFile:
     """One trial's file. Threads may write at once; both containers of the trial share it."""
 
     def __init__(self, path: Path) -> None:

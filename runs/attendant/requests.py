@@ -1,4 +1,27 @@
-"""What a sandbox may ask for: a closed set of messages, each with bounds. Everything else is a violation."""
+"""Every message between an attendant and its sandbox: what it asks is a closed set with bounds, all else a violation.
+
+The attendant says two things of itself (`main.py`): ``{"say": "go", "root", "config"}``, with what Harbor reads of the
+run as a content, and ``{"say": "terminate"}``. Everything else that it sends answers a question. A question comes as
+``{"do": its tag, …}`` from `runs/harness`, and the next one only after its answer (`service.py`):
+
+| question | what follows it | the answer's fields | and its contents |
+|---|---|---|---|
+| ready | | none: the go is awaited | |
+| start | | | |
+| exec | | exit_code | standard output, standard error |
+| directories | | done | |
+| upload | the archive | | |
+| skip_upload | | skipped | |
+| flush | | | |
+| look | | root: directory, file or null | |
+| download | | outcome, code, purpose | the archive, when there is one |
+| stop | | | |
+| cancel | | that of the question it cancels: cancelled | |
+| left | Harbor's job folder | none: the conversation is over | |
+
+Every answer also has ``contents``, their number, and may have ``error``: kind (of `runs/wire/failures.py`), code and
+sentence. How messages and contents are framed stands in `runs/wire/frames.py`.
+"""
 
 from typing import Annotated, Any
 from uuid import UUID

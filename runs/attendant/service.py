@@ -31,7 +31,7 @@ from runs.attendant.commands import (
 )
 from runs.attendant.container import Container, ContainerIdentity, record_failure
 from runs.attendant.execs import Command
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import Plan
 from runs.attendant.session import CONVENTION_ARTIFACTS, Session
 from runs.ownership import Journal
@@ -68,7 +68,7 @@ class Trial:
     run_directory: Path
     ordinal: int
     plan: Plan
-    observed: Observed
+    observed: ObservedFile
     token: str
 
     @property

@@ -17,7 +17,7 @@ from runs.attendant.commands import Purpose
 from runs.attendant.container import Container, ContainerIdentity, record_failure
 from runs.attendant.downloads import AGENT_LOGS, TRANSFER_LIMIT_S, VERIFIER_LOGS, DownloadState, Fetched, fetch, untar
 from runs.attendant.execs import Command, Ended, Interrupt, Tail
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import Plan
 from runs.wire import tar_writer
 from runs.wire.failures import (
@@ -53,7 +53,7 @@ class Session:
         container: Container,
         identity: ContainerIdentity,
         plan: Plan,
-        observed: Observed,
+        observed: ObservedFile,
         *,
         artifacts: Iterable[str] = (),
         beside_agent: Callable[[], None] = lambda: None,

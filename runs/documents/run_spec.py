@@ -150,7 +150,7 @@ class Controls(Closed):
     sampling: Sampling = Sampling()
 
 
-class Limits(Closed):
+class SpecLimits(Closed):
     """Seconds of the run, a trial and its phases, and what each container may use."""
 
     run_s: Seconds
@@ -181,7 +181,7 @@ class RunSpec(Closed):
     endpoint: SpecEndpoint
     tasks: Annotated[list[SpecTask], Field(min_length=1, max_length=MAX_TASKS)]
     controls: Controls
-    limits: Limits
+    limits: SpecLimits
     scoring: Scoring
     requirements: Requirements = Requirements()
     evidence_version: Annotated[int, Field(ge=1, le=EVIDENCE_VERSION)] = 1

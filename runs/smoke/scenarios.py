@@ -7,7 +7,7 @@ from runs.scripted.scripts import ALIAS_PREFIX, Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedResult:
     """What must come of a run. ``classes`` are the failure classes of its trials, in order of the tasks."""
 
     verdict: str
@@ -23,7 +23,7 @@ class Scenario:
 
     name: str
     mode: Mode
-    expected: Expected
+    expected: ExpectedResult
     tasks: tuple[str, ...] | None = None
     max_trial_seconds: int | None = None
     cancel_during_agent: bool = False
@@ -39,25 +39,34 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("positive", Mode.POSITIVE, Expected("passed", 3, 3)),
-    Scenario("negative", Mode.NEGATIVE, Expected("failed", 3, 0)),
+    Scenario("positive", Mode.POSITIVE, ExpectedResult("passed", 3, 3)),
+    Scenario("negative", Mode.NEGATIVE, ExpectedResult("failed", 3, 0)),
     # In its last task the forger also plants links, which are listed; what it left beside them is graded.
-    Scenario("forge", Mode.FORGE, Expected("failed", 3, 0)),
-    Scenario("unauthorized", Mode.UNAUTHORIZED, Expected("incomplete", 0, 0, ("authentication",) * 3)),
-    Scenario("wrong-model", Mode.WRONG_MODEL, Expected("incomplete", 0, 0, ("routing",) * 3)),
+    Scenario("forge", Mode.FORGE, ExpectedResult("failed", 3, 0)),
+    Scenario("unauthorized", Mode.UNAUTHORIZED, ExpectedResult("incomplete", 0, 0, ("authentication",) * 3)),
+    Scenario("wrong-model", Mode.WRONG_MODEL, ExpectedResult("incomplete", 0, 0, ("routing",) * 3)),
     # The two above pass the readiness question and fail in their trials; these end before any trial.
-    Scenario("unauthorized-at-once", Mode.UNAUTHORIZED_AT_ONCE, Expected("incomplete", 0, 0, ("authentication",) * 3)),
-    Scenario("wrong-model-at-once", Mode.WRONG_MODEL_AT_ONCE, Expected("incomplete", 0, 0, ("routing",) * 3)),
     Scenario(
-        "slow", Mode.SLOW, Expected("incomplete", 0, 0, ("incomplete",)), tasks=("ledger-totals",), max_trial_seconds=15
+        "unauthorized-at-once", Mode.UNAUTHORIZED_AT_ONCE, ExpectedResult("incomplete", 0, 0, ("authentication",) * 3)
+    ),
+    Scenario("wrong-model-at-once", Mode.WRONG_MODEL_AT_ONCE, ExpectedResult("incomplete", 0, 0, ("routing",) * 3)),
+    Scenario(
+        "slow",
+        Mode.SLOW,
+        ExpectedResult("incomplete", 0, 0, ("incomplete",)),
+        tasks=("ledger-totals",),
+        max_trial_seconds=15,
     ),
     # What a model did is its own result, and what the endpoint did is not; one task each shows it.
-    Scenario("reasoning-cut", Mode.REASONING_CUT, Expected("failed", 1, 0), tasks=("ledger-totals",)),
-    Scenario("context-overflow", Mode.CONTEXT_OVERFLOW, Expected("passed", 1, 1), tasks=("ledger-totals",)),
+    Scenario("reasoning-cut", Mode.REASONING_CUT, ExpectedResult("failed", 1, 0), tasks=("ledger-totals",)),
+    Scenario("context-overflow", Mode.CONTEXT_OVERFLOW, ExpectedResult("passed", 1, 1), tasks=("ledger-totals",)),
     Scenario(
-        "rate-limited", Mode.RATE_LIMITED, Expected("incomplete", 0, 0, ("serving_runtime",)), tasks=("ledger-totals",)
+        "rate-limited",
+        Mode.RATE_LIMITED,
+        ExpectedResult("incomplete", 0, 0, ("serving_runtime",)),
+        tasks=("ledger-totals",),
     ),
-    Scenario("hang-cancelled", Mode.HANG, Expected("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
+    Scenario("hang-cancelled", Mode.HANG, ExpectedResult("cancelled", 0, 0, cancelled=3), cancel_during_agent=True),
 )
 
 
@@ -79,7 +88,7 @@ class ScenarioResult:
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 
-def misses(expected: Expected, seen: ScenarioResult) -> list[str]:
+def misses(expected: ExpectedResult, seen: ScenarioResult) -> list[str]:
     """Every way in which the outcome is not the expected one, in words; empty when it is."""
     wanted: dict[str, Any] = {
         "verdict": expected.verdict,

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from runs.attendant.container import Container, ContainerIdentity
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import Bounds, Conduct, Deadlines, Plan, RolePlan
 from runs.attendant.session import Session
 from runs.containers import (
@@ -152,7 +152,7 @@ class OpenSession:
             deadlines=Deadlines(setup=60, agent=100, verifier=30),
         )
         self.observed_path = bench.trial / "observed.jsonl"
-        self.observed = Observed(self.observed_path)
+        self.observed = ObservedFile(self.observed_path)
         bench.stack.callback(self.observed.close)
         identity = ContainerIdentity(
             role, 1, f"task__x{'__env' if role == 'agent' else '__verifier__trial'}", TRIAL_UUID

@@ -12,7 +12,7 @@ from runs.attendant.commands import Purpose
 from runs.attendant.container import ContainerIdentity
 from runs.attendant.downloads import AGENT_LOGS
 from runs.attendant.execs import Command, Ended
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.plan import Deadlines, Plan
 from runs.attendant.session import Session
 from runs.wire.failures import EngineFailed, TransferFailed
@@ -47,7 +47,7 @@ class Surviving:
 
 @pytest.fixture
 def cancelled(tmp_path: Path) -> Iterator[Callable[[list[int | Exception]], Any]]:
-    observed = Observed(tmp_path / "observed.jsonl")
+    observed = ObservedFile(tmp_path / "observed.jsonl")
 
     def after(left: list[int | Exception]) -> Any:
         plan = Plan(

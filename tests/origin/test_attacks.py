@@ -18,7 +18,7 @@ from evidence.origin.envelope import Envelope, sign, signed_bytes, write_envelop
 from evidence.origin.public_keys import PublicKey
 from evidence.origin.sources import SuiteAlone
 from evidence.origin.statement import PUBLISHED, RUN_ENVELOPE, SUITE_ENVELOPE, SUITE_PATH, Statement, write_statement
-from evidence.origin.verifying import Expected, Verification, verify
+from evidence.origin.verifying import ExpectedOrigin, Verification, verify
 from tests.evidence.folders import passing_run
 from tests.origin.signed import (
     KEYS,
@@ -392,8 +392,8 @@ def test_a_statement_from_the_future_does_not_count(tmp_path: Path) -> None:
 def test_a_genuine_run_is_not_another_one_that_was_expected(name: str, tmp_path: Path) -> None:
     run = signed_run(tmp_path / "run")
     statement = stated(run)
-    assert verified(run, expected=Expected(**{name: getattr(statement, name)})).holds
-    found = verified(run, expected=Expected(**{name: "0" * len(getattr(statement, name))}))
+    assert verified(run, expected=ExpectedOrigin(**{name: getattr(statement, name)})).holds
+    found = verified(run, expected=ExpectedOrigin(**{name: "0" * len(getattr(statement, name))}))
     assert codes(found) == {"statement.not_expected"}
 
 

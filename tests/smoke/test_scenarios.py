@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from runs.smoke.scenarios import SCENARIOS, Expected, ScenarioResult, misses
+from runs.smoke.scenarios import SCENARIOS, ExpectedResult, ScenarioResult, misses
 
 POSITIVE = ScenarioResult("passed", 3, 3, 3, 0, 0, 0, (), "clean", 0, 20.0)
-EXPECTED = Expected("passed", 3, 3)
+EXPECTED = ExpectedResult("passed", 3, 3)
 
 
 def test_an_outcome_as_expected_misses_nothing():
@@ -33,7 +33,7 @@ def test_every_other_outcome_is_named(change, word):
 
 
 def test_classes_are_compared_in_the_order_of_the_tasks():
-    expected = Expected("incomplete", 0, 0, ("authentication", "routing"))
+    expected = ExpectedResult("incomplete", 0, 0, ("authentication", "routing"))
     seen = ScenarioResult("incomplete", 2, 0, 0, 0, 2, 0, ("routing", "authentication"), "clean", 0, 1.0)
     assert any("classes" in sentence for sentence in misses(expected, seen))
 

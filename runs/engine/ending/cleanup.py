@@ -16,7 +16,7 @@ FENCE_WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class FencedRun:
     """A fenced run and what became of its process groups, or `problems` that say why it is not fenced."""
 
     stopped: tuple[StopReport, ...] = ()
@@ -34,7 +34,7 @@ class CleanupResult:
     Ids and details are private to operators. Never becomes `clean` while anything is unknown.
     """
 
-    closed: Closed
+    closed: FencedRun
     report: CleanupReport
     problems: tuple[str, ...] = ()
 
@@ -62,7 +62,7 @@ def clean_up(
     return remove_all(connect, journal, closed=close(journal, reason), data=data)
 
 
-def close(journal: Journal, reason: str) -> Closed:
+def close(journal: Journal, reason: str) -> FencedRun:
     """Fence the journal, then stop every recorded process group.
 
     A frozen process may hold the journal's lock: after a second its verified group is stopped first. So it is when
@@ -85,12 +85,12 @@ def close(journal: Journal, reason: str) -> Closed:
         # A fence that cannot be written, on a full disk for example, lets nothing go on running.
         with suppress(JournalError, OSError):
             stopped += _stop_processes(journal)
-        return Closed(stopped, (_code(error),))
-    return Closed(stopped + later[len(stopped) :])
+        return FencedRun(stopped, (_code(error),))
+    return FencedRun(stopped + later[len(stopped) :])
 
 
 def remove_all(
-    connect: Callable[[Deadline], Engine], journal: Journal, *, closed: Closed, data: Path | None = None
+    connect: Callable[[Deadline], Engine], journal: Journal, *, closed: FencedRun, data: Path | None = None
 ) -> CleanupResult:
     """Remove what a closed run owns, verify that it is gone, and delete its `work/`.
 

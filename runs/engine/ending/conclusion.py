@@ -23,7 +23,7 @@ from runs.containers import Deadline, EngineError, engine_call
 from runs.documents.credentials import why_not_searched
 from runs.documents.ledger import read_ledger
 from runs.documents.run_spec import load_spec
-from runs.engine.ending.cleanup import CleanupResult, Closed, close, remove_all
+from runs.engine.ending.cleanup import CleanupResult, FencedRun, close, remove_all
 from runs.engine.ending.interrupted_logs import keep_interrupted_logs
 from runs.engine.ending.judge import Judged, the_judge
 from runs.engine.host.credentials import CredentialError, read_credential
@@ -156,7 +156,7 @@ def _recorded_nothing(journal: Journal) -> bool:
     return not document.resources and not document.processes
 
 
-def clean_and_mirror(run_id: str, journal: Journal, closed: Closed) -> CleanupResult:
+def clean_and_mirror(run_id: str, journal: Journal, closed: FencedRun) -> CleanupResult:
     """Remove all that the run owns, verify it, and show the journal's entries in the database."""
     engine = partial(connect_same, journal.directory, settings.DOCKER_TIMEOUT_S)
     result = remove_all(engine, journal, closed=closed, data=settings.DATA)

@@ -23,7 +23,7 @@ from runs.ownership import Journal, JournalError
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedHost:
     """What rows and spec say of this worker; empty when nothing was recorded yet.
 
     ``images`` maps role to image id; ``limits`` None means that there is nothing to compare.
@@ -46,7 +46,7 @@ class Host:
     timeout_s: int
 
 
-def host_checks(host: Host, expected: Expected) -> list[Check]:
+def host_checks(host: Host, expected: ExpectedHost) -> list[Check]:
     """All checks; whatever cannot be checked is a failed one with the reason. Removes what it creates."""
     assets, missing = _assets(host.assets)
     try:
@@ -66,7 +66,7 @@ def _assets(root: Path) -> tuple[Assets | None, list[Check]]:
         return None, [Check("assets", False, error.code, error.sentence, "Run manage.py prepare on this worker.")]
 
 
-def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal: Journal) -> Iterator[Check]:
+def _with_journal(host: Host, expected: ExpectedHost, assets: Assets | None, journal: Journal) -> Iterator[Check]:
     report = worker_report(host.worker, journal, assets)
     yield from report_checks(report)
     if expected.limits is not None:
@@ -80,7 +80,7 @@ def _with_journal(host: Host, expected: Expected, assets: Assets | None, journal
         yield _as_reported(capability_digest(report) == expected.capability_sha256)
 
 
-def _of_engine(host: Host, expected: Expected, assets: Assets | None, journal: Journal) -> Iterator[Check]:
+def _of_engine(host: Host, expected: ExpectedHost, assets: Assets | None, journal: Journal) -> Iterator[Check]:
     """Images, what their containers see, disk and networks; an engine that fails meanwhile is a failed check."""
     try:
         api: docker.APIClient = connect(host.timeout_s)
@@ -94,7 +94,7 @@ def _of_engine(host: Host, expected: Expected, assets: Assets | None, journal: J
         yield Check("engine answers", False, error.code, error.sentence, "Look at the engine's own log.")
 
 
-def _locks(assets: Assets, expected: Expected) -> Check:
+def _locks(assets: Assets, expected: ExpectedHost) -> Check:
     """What previews are bound to are the locks of the database; trials use those of the assets folder."""
     images = {image.role: image.id for image in assets.images.images}
     if (expected.harness_lock_sha256, expected.images) == (assets.harness.lock_sha256, images):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runs.documents.ceilings import EXEC_OUTPUT_BYTES, TRANSFER_BYTES, TRANSFER_FILES
-from runs.documents.run_spec import Controls, Limits, RunSpec
+from runs.documents.run_spec import Controls, RunSpec, SpecLimits
 from runs.engine.host.folder import write_document
 
 PLAN_SCHEMA = "benchsite.environment-plan/v2"
@@ -173,7 +173,7 @@ def write_trial_files(
     )
 
 
-def require_fitting(limits: Limits) -> None:
+def require_fitting(limits: SpecLimits) -> None:
     """Both containers' starts, the agent's set-up and run, and the verifier fit the trial's limit."""
     phases = 2 * limits.environment_start_s + limits.agent_setup_s + limits.agent_s + limits.verifier_s
     if phases > limits.trial_s:

@@ -26,7 +26,7 @@ from runs.services.previewing import resolve
 from runs.services.refusals import BadInput
 
 if TYPE_CHECKING:
-    from runs.engine.preflight.host_preflight import Expected
+    from runs.engine.preflight.host_preflight import ExpectedHost
 
 
 class Command(SiteCommand):
@@ -105,12 +105,12 @@ def _worker(name: str, *, must_exist: bool) -> Worker | None:
     return Worker.objects.filter(name=name).first()
 
 
-def _expected(worker: Worker | None, spec: RunSpec | None) -> "Expected":
+def _expected(worker: Worker | None, spec: RunSpec | None) -> "ExpectedHost":
     """What a spec is bound to; without one, what the worker's rows and the packaged profile say."""
-    from runs.engine.preflight.host_preflight import Expected  # only workers import the engine
+    from runs.engine.preflight.host_preflight import ExpectedHost  # only workers import the engine
 
     if spec is not None:
-        return Expected(
+        return ExpectedHost(
             spec.worker.capability_sha256,
             spec.harness.lock_sha256,
             spec.images.model_dump(),
@@ -123,6 +123,6 @@ def _expected(worker: Worker | None, spec: RunSpec | None) -> "Expected":
         limits = reviewing.loaded_bundle(registry.bundle_of(profile)).manifest.ceilings
         disk_bytes = require_runnable(registry.loaded_profile(profile)).suites.environment.requirements.disk_bytes
     if worker is None:
-        return Expected(limits=limits, disk_bytes=disk_bytes)
+        return ExpectedHost(limits=limits, disk_bytes=disk_bytes)
     images = {role: image.image_id for role, image in workers.images_of(worker).items()}
-    return Expected(worker.capability_sha256, workers.harness_of(worker).lock_sha256, images, limits, disk_bytes)
+    return ExpectedHost(worker.capability_sha256, workers.harness_of(worker).lock_sha256, images, limits, disk_bytes)

@@ -17,7 +17,7 @@ from evidence.suite.provenance import provenance_document
 from evidence.suite.run_facts import read_run
 from runs.containers import CleanupReport, EngineError
 from runs.engine.ending import conclusion
-from runs.engine.ending.cleanup import CleanupResult, Closed, close
+from runs.engine.ending.cleanup import CleanupResult, FencedRun, close
 from runs.engine.ending.conclusion import Secrets, conclude
 from runs.engine.ending.recovery import retry_cleanup
 from runs.engine.host.folder import RunFolder
@@ -63,7 +63,7 @@ class Ending:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[str] = []
         self._patch = monkeypatch
-        self.closed, self.cleaned = Closed(), True
+        self.closed, self.cleaned = FencedRun(), True
         self._stand_in("close", "fence and stop", lambda *_: self.closed)
         self._stand_in("connect_same", "connect", lambda *_: Engine())
         self._stand_in("keep_interrupted_logs", "keep logs", lambda *_: [])

@@ -14,7 +14,7 @@ from runs.engine.assets import AssetError, Problem
 from runs.engine.preflight import host_preflight as module
 from runs.engine.preflight import run_preflight
 from runs.engine.preflight.capabilities import capability_digest
-from runs.engine.preflight.host_preflight import Expected, Host, host_checks
+from runs.engine.preflight.host_preflight import ExpectedHost, Host, host_checks
 from runs.ownership import JournalBusy
 from tests.runs.sites import REPORT
 from tests.spec_documents import run_spec
@@ -36,7 +36,7 @@ class World:
         self.assets: AssetError | None = None
         self.journal: Exception | None = None
         self.engine: EngineError | None = None
-        self.expected = Expected(capability_digest(REPORT), "1" * 64, IMAGES, LIMITS)
+        self.expected = ExpectedHost(capability_digest(REPORT), "1" * 64, IMAGES, LIMITS)
         monkeypatch.setattr(module, "load_assets", self._load)
         monkeypatch.setattr(module, "maintenance", self._maintenance)
         monkeypatch.setattr(module, "connect", lambda _: None)
@@ -86,7 +86,7 @@ def test_on_a_host_that_is_ready_every_check_is_made_and_holds(world: World) -> 
         "folder", "disk", "subnets", "harness", "interpreter", "locks recorded", "worker as reported",
     }  # fmt: skip
     world.report["engine"] = {**REPORT["engine"], "cpus": 2, "memory_bytes": 8192 * MIB}
-    world.expected = Expected(capability_digest(world.report), "1" * 64, IMAGES, LIMITS)
+    world.expected = ExpectedHost(capability_digest(world.report), "1" * 64, IMAGES, LIMITS)
     assert names <= set(world.checks()) and world.failed() == {}
 
 
@@ -94,7 +94,7 @@ def test_on_a_host_that_is_ready_every_check_is_made_and_holds(world: World) -> 
     ("lock", "images"), [("2" * 64, IMAGES), ("1" * 64, {**IMAGES, "agent": f"sha256:{'9' * 64}"}), ("", {})]
 )
 def test_other_locks_in_the_rows_than_in_the_assets_block(world: World, lock: str, images: dict[str, str]) -> None:
-    world.expected = Expected(capability_digest(REPORT), lock, images)
+    world.expected = ExpectedHost(capability_digest(REPORT), lock, images)
     assert world.failed() == {"locks recorded": "worker.locks_differ"}
 
 
@@ -104,13 +104,13 @@ def test_what_the_containers_see_is_said(world: World) -> None:
 
 
 def test_another_report_than_the_stored_one_blocks_with_its_remedy(world: World) -> None:
-    world.expected = Expected("0" * 64, "1" * 64, IMAGES)
+    world.expected = ExpectedHost("0" * 64, "1" * 64, IMAGES)
     assert world.failed() == {"worker as reported": "worker.changed"}
     assert "worker --report" in world.checks()["worker as reported"].remedy
 
 
 def test_a_worker_that_never_reported_is_compared_with_nothing(world: World) -> None:
-    world.expected = Expected("", "1" * 64, IMAGES)
+    world.expected = ExpectedHost("", "1" * 64, IMAGES)
     assert "worker as reported" not in world.checks()
 
 

@@ -19,7 +19,7 @@ from evidence.suite.run_facts import read_run
 from evidence.trial import reviewed_files
 from evidence.trial.classify import classify_trial
 from runs.attendant.downloads import DownloadState, Fetched
-from runs.attendant.observed import Observed
+from runs.attendant.observed import ObservedFile
 from runs.attendant.records import of_download
 from runs.documents.ceilings import TRANSFER_BYTES
 from runs.wire.copies import MAX_ENTRIES, Entry, KeptCopy
@@ -122,7 +122,7 @@ def test_the_longest_line_that_the_attendant_writes_is_within_the_bound(tmp_path
     fetched = Fetched(
         "/app", "artifact", state, "c" * 64, "directory", len(entries), 2**53, copy, {}, refusals, Counter(c=2**53)
     )
-    record = Observed(tmp_path / "observed.jsonl")
+    record = ObservedFile(tmp_path / "observed.jsonl")
     record.write("transfer", "agent", **of_download(fetched, tmp_path))
     record.close()
     assert observed.MAX_LINE_BYTES / 4 < (tmp_path / "observed.jsonl").stat().st_size < observed.MAX_LINE_BYTES

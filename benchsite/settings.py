@@ -179,6 +179,9 @@ DOCKER_TIMEOUT_S = environ.integer("BENCHSITE_DOCKER_TIMEOUT_S", 30, minimum=5, 
 # How many proxies stand before the site and add to X-Forwarded-For; 0 believes no header.
 TRUSTED_PROXIES = environ.integer("BENCHSITE_TRUSTED_PROXIES", 0, minimum=0, maximum=8)
 
+# Requests that a token of the HTTP API may make in a minute; 0 for any number.
+API_REQUESTS_PER_MINUTE = environ.integer("BENCHSITE_API_REQUESTS_PER_MINUTE", 6000, minimum=0, maximum=10**6)
+
 METRICS_TOKEN = environ.text("BENCHSITE_METRICS_TOKEN", "").strip()  # for /metrics, beside this host and administrators
 if METRICS_TOKEN and len(METRICS_TOKEN) < _SHORTEST_TOKEN:
     raise ImproperlyConfigured(f"BENCHSITE_METRICS_TOKEN is too short; use {_SHORTEST_TOKEN} characters or more.")

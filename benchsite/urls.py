@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from benchsite.accounts import views
 from benchsite.accounts.password_forms import StaffSignInForm
 from benchsite.accounts.views import one_time_login
+from benchsite.api.app import urls as api_urls
 from benchsite.health import healthz
 from benchsite.metrics import metrics
 from runs.web.views.overview import overview
@@ -26,6 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/tokens/", views.token_create, name="token_create"),
     path("account/tokens/<str:key>/revoke/", views.token_revoke, name="token_revoke"),
     path("account/password/", views.ChangePassword.as_view(), name="password_change"),
+    path("api/v1/", include(api_urls())),
     path("", include("evidence.web.urls")),
     path("", include("runs.web.urls")),
     # One page changes a password, under one bound; the admin's own page for it leads there.

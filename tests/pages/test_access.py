@@ -10,7 +10,7 @@ from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
 OPEN_TO_ALL = {"login", "one_time_login", "healthz"}
-FOR_MACHINES = {"metrics"}  # see tests/operations
+FOR_MACHINES = {"metrics", "api_schema", "api_unknown"}  # see tests/operations and tests/api
 ROLES = ("viewer", "operator", "other_operator", "reviewer", "admin")
 # name → who may read it; everyone else who is signed in is refused with 403.
 READ = {
@@ -34,6 +34,7 @@ READ = {
     "signing_keys_file": ROLES,
     "worker": ROLES,
     "account": ROLES,
+    "api_docs": ROLES,
     "password_change": ROLES,
     "run_new": ("operator", "other_operator", "admin"),
 }

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from evidence.reading.proofs import at
+from evidence.trajectory.apis import Answers, document_of, read_request
 from evidence.trajectory.atif import return_code
 from evidence.trajectory.native import digests_of
 from evidence.trajectory.steps import Call, Fields, LedgerMatch, Metrics, Result, Step, pair, parse_entry
@@ -30,6 +31,8 @@ SCHEMA = "benchsite.conversation/v1"
 LIST_KEY = "conversation"
 MAX_BYTES = 64 * 1024 * 1024
 _TOLD = {"returncode", "output", "exception_info"}
+# Of an agent with several conversations at a time; one more is told anew.
+_MOST_HISTORIES = 16
 MAX_TEXT = 1024 * 1024  # characters of one text; the transcript has the rest
 
 
@@ -102,6 +105,14 @@ def _result(result: Fields) -> Result:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What one of an agent's conversations with the endpoint was at its last request."""
+
+    settings: dict[str, Any]
+    messages: list[Any]
+
+
 @dataclass(slots=True)
 class _Telling:
     """What was told so far. The last answer waits for its results, which come with the next request."""
@@ -109,8 +120,8 @@ class _Telling:
     ledger: TrialLedger
     agent: Sequence[AgentsAnswer] | None
     facts: dict[str, int] = field(default_factory=dict)
-    _settings: dict[str, Any] | None = None
-    _messages: list[Any] = field(default_factory=list)
+    _histories: list[_History] = field(default_factory=list)
+    _answers: Answers = field(default_factory=Answers)
     _said: set[str] = field(default_factory=set)
     _waiting: dict[str, Any] | None = None
     _places: dict[int, int] = field(default_factory=dict)
@@ -143,34 +154,49 @@ class _Telling:
     def _asked(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
         """The steps that the request has anew; results go to the answer that waits."""
         when = exchange.line.at if exchange.line is not None else None
-        request = _document(exchange.request) if exchange.request is not None else None
-        messages = request.pop("messages", None) if request is not None else None
-        if request is None or not isinstance(messages, list):
+        request = None if exchange.request is None else read_request(_api(exchange), exchange.request)
+        if request is None:
             if exchange.anew:
                 text = b"".join(exchange.anew).decode("utf-8", "replace")
-                yield _entry("request", text, when, notes=["request_not_whole"])
+                whole = exchange.request is not None and document_of(exchange.request) is not None
+                notes = [] if whole else ["request_not_whole"]
+                yield _entry("request", text, when, notes=notes)
             return
-        if request != self._settings:
-            notes = [] if self._settings is None else ["settings_changed"]
-            yield _entry("request", json.dumps(request, ensure_ascii=False, indent=1), when, notes=notes)
-        self._settings = request
-        same = _same(self._messages, messages)
-        notes = ["history_changed"] if same < len(self._messages) else []
+        settings, messages = request
+        before, same = self._history_of(messages)
+        if before is None or settings != before.settings:
+            notes = [] if before is None else ["settings_changed"]
+            yield _entry("request", json.dumps(settings, ensure_ascii=False, indent=1), when, notes=notes)
+        notes = ["history_changed"] if before is not None and same < len(before.messages) else []
         for message in messages[same:]:
             for entry in self._message(message, when):
                 yield entry | {"notes": [*entry["notes"], *notes]}
                 notes = []
-        self._messages = messages
+        self._histories = [*self._histories[1 - _MOST_HISTORIES :], _History(settings, messages)]
+
+    def _history_of(self, messages: list[Any]) -> tuple[_History | None, int]:
+        """The conversation that these messages go on with, and how many of its messages they have: that with most in
+        common, of several the last. Agents hold several at a time; one that was gone on with is no more by itself."""
+        common = [_same(history.messages, messages) for history in self._histories]
+        if not common:
+            return None, 0
+        place = max(range(len(common)), key=lambda number: (common[number], number))
+        before, same = self._histories[place], common[place]
+        if same == len(before.messages):
+            del self._histories[place]
+        return before, same
 
     def _message(self, message: Any, when: str | None) -> Iterator[dict[str, Any]]:
         if not isinstance(message, dict):
             yield _entry("unknown", plain(message), when)
             return
         role, content = message.get("role"), plain(message.get("content"))
-        if role == "tool" and self._waiting is not None and self._waiting["calls"]:
-            result = _result_of(content) | {"id": _word(message.get("tool_call_id"))}
-            self._waiting["results"].append(result)
-            return
+        if role == "tool" and self._waiting is not None:
+            identifier = _word(message.get("tool_call_id"))
+            # Another conversation's result is none of this answer's; a call without an id has one of the agent's.
+            if any(call["id"] in (None, "", identifier) for call in self._waiting["calls"]):
+                self._waiting["results"].append(_result_of(content) | {"id": identifier})
+                return
         if role == "assistant":
             if not self._said & set(digests_of(message)):
                 calls = [_call_of(call) for call in _list(message.get("tool_calls"))]
@@ -187,7 +213,7 @@ class _Telling:
         if line is None:
             text = (exchange.answer or b"").decode("utf-8", "replace")
             return _entry("gateway", text, None, notes=["no_ledger_line"]) | {"proof": "differs"}
-        document = _document(exchange.answer) if exchange.answer is not None else None
+        document = None if exchange.answer is None else self._answers.read(_api(exchange), exchange.answer)
         entry = self._said_by(document, line) or _entry(
             "endpoint", (exchange.answer or b"").decode("utf-8", "replace"), line.at, notes=[_why(line)]
         )
@@ -279,7 +305,7 @@ def _call_of(call: Any) -> dict[str, Any]:
 
 def _result_of(content: str) -> dict[str, Any]:
     """What a command gave, read as mini-swe-agent tells it: what it printed, its return code and why it failed."""
-    told = _document(content.encode("utf-8", "surrogatepass")) if content.lstrip().startswith("{") else None
+    told = document_of(content.encode("utf-8", "surrogatepass")) if content.lstrip().startswith("{") else None
     if told is not None and isinstance(told.get("output"), str) and set(told) <= _TOLD:
         return {
             "text": _bounded(told["output"]),
@@ -298,12 +324,10 @@ def _same(before: list[Any], now: list[Any]) -> int:
     return count
 
 
-def _document(data: bytes) -> dict[str, Any] | None:
-    try:
-        document = parse_entry(data)
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+def _api(exchange: Exchange) -> str | None:
+    """Which API was asked; None for the one of environment runs."""
+    api = None if exchange.line is None else exchange.line.api
+    return api if isinstance(api, str) else None
 
 
 def _bounded(text: str) -> str:

@@ -45,6 +45,7 @@ _NOTES = {
     "judged_malformed": "The gateway judged this answer to be no well-formed completion.",
     "judged_wrong_model": "The answer names another model than the declared one.",
     "judged_upstream_error": "The endpoint answered with an error.",
+    "judged_answer": "The answer is nobody's words: vectors, or a count of tokens.",
     "judged_refused": "The exchange was broken off before the answer was passed on.",
     "answer_cut": "The answer was cut at the token limit.",
     "answer_refused": "The model refused to answer.",

@@ -7,8 +7,10 @@ from typing import Any
 
 from runs.documents.ledger import LedgerReport, TrialLedger, message_digest, read_ledger
 from runs.engine.network.transcript import _encoded, _exchange
+from runs.images.gateway.model_gateway.apis import APIS
 from runs.images.gateway.model_gateway.config import Run
 from runs.images.gateway.model_gateway.ledger import Entry, Ledger
+from runs.images.gateway.model_gateway.sse import EventReader
 from runs.images.gateway.model_gateway.transcript import Differences
 
 
@@ -64,6 +66,24 @@ class Conversation:
         digest = message_digest(message["content"], calls)
         self._keep(json.dumps(body).encode(), kind="ok", status=200, message_sha256=digest, prompt_tokens=10,
                    completion_tokens=5)  # fmt: skip
+
+    def exchange(self, api: str, request: dict[str, Any], body: bytes, *, streamed: bool = False) -> None:
+        """One of a pass-through API, judged as the gateway does it."""
+        self._sent = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+        asked, accepted = APIS[api], frozenset(["m"])
+        if streamed and asked.assembly is not None:
+            assembly, reader = asked.assembly(), EventReader(len(body))
+            for block in (*reader.feed(body), *reader.finish()):
+                if block.event is not None:
+                    assembly.add(block.event)
+            judgement = assembly.judge(asked.judge, accepted)
+        else:
+            judgement = asked.judge(body, accepted)
+        self._keep(
+            body, api=api, status=200, kind=judgement.kind, code=judgement.code, flags=judgement.flags,
+            prompt_tokens=judgement.prompt_tokens, completion_tokens=judgement.completion_tokens,
+            message_sha256=judgement.message_sha256,
+        )  # fmt: skip
 
     def fail(self, body: bytes | None, **entry: Any) -> None:
         self._echo = None

@@ -250,6 +250,6 @@ def count(usage: Any, name: str) -> int | None:
 def cost(usage: Any) -> int | None:
     """A usage's `cost` (OpenRouter's, in US dollars) as whole pico-dollars, None where there is none that can be."""
     value = usage.get("cost") if isinstance(usage, dict) else None
-    if type(value) not in (int, float) or not 0 <= value <= _MOST_DOLLARS:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST_DOLLARS:
         return None
     return int(Decimal(repr(value)) * 10**12)  # what the endpoint wrote, and not its nearest binary number

@@ -4,10 +4,9 @@ Nothing here raises for what a file holds or for a storage that lost it: a page 
 """
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO
 
 from evidence.models import READABLE, Artifact
 from evidence.register import store
@@ -60,7 +59,7 @@ def open_trajectory(trial: Trial) -> Iterator[OpenedTrajectory]:
         yield OpenedTrajectory(None, _why_none(trial, found), artifact)
         return
     with ExitStack() as files:
-        yield _opened(files, artifact, found.get("trajectory_index"))
+        yield _opened(artifact, lambda: _agents_own(files, artifact, found.get("trajectory_index")))
 
 
 @contextmanager
@@ -73,28 +72,15 @@ def open_conversation(trial: Trial) -> Iterator[OpenedTrajectory]:
         yield OpenedTrajectory(None, _why_no_transcript(trial, artifact), artifact)
         return
     with ExitStack() as files:
-        yield _told(files, trial, artifact, found)
+        yield _opened(artifact, lambda: _conversation(files, trial, artifact, found))
 
 
-def _told(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[str, Artifact]) -> OpenedTrajectory:
+def _conversation(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[str, Artifact]) -> Trajectory:
     conversation, index = found.get("conversation"), found.get("conversation_index")
-    try:
-        if conversation is not None and index is not None and conversation.readable and index.readable:
-            source = files.enter_context(store.open_stored(conversation))
-            try:
-                trajectory = Trajectory(source, files.enter_context(store.open_stored(index)))
-            except (IndexUnreadable, ValueError, KeyError, TypeError):
-                trajectory = _told_again(files, trial, artifact, found)
-        else:
-            trajectory = _told_again(files, trial, artifact, found)
-    except store.StorageFails:
-        return OpenedTrajectory(None, _NO_ANSWER, artifact)
-    except (OSError, store.NotReadable):
-        return OpenedTrajectory(None, _LOST, artifact)
-    return OpenedTrajectory(trajectory, trajectory.reason or "", artifact)
-
-
-def _told_again(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[str, Artifact]) -> Trajectory:
+    if conversation is not None and index is not None and conversation.readable and index.readable:
+        source = files.enter_context(store.open_stored(conversation))
+        with suppress(IndexUnreadable, ValueError, KeyError, TypeError):
+            return Trajectory(source, files.enter_context(store.open_stored(index)))
     agents = next((found[kind] for kind in _TRAJECTORIES if kind in found and found[kind].readable), None)
     ledger = Artifact.objects.filter(run=trial.run, kind="ledger").first()
     data = None
@@ -102,10 +88,10 @@ def _told_again(files: ExitStack, trial: Trial, artifact: Artifact, found: dict[
         with store.open_stored(ledger) as file:
             data = file.read(MAX_LEDGER_BYTES + 1)
     said = read_ledger(data).trial(trial.ordinal)
-    source, index = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115 - the stack closes them
+    source, scratch = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115 - the stack closes them
     tell_conversation(artifact, agents, said, source)
-    build_index(source, index, answer_digests(said))
-    return Trajectory(source, index)
+    build_index(source, scratch, answer_digests(said))
+    return Trajectory(source, scratch)
 
 
 def _why_no_transcript(trial: Trial, artifact: Artifact | None) -> str:
@@ -119,10 +105,9 @@ def _why_no_transcript(trial: Trial, artifact: Artifact | None) -> str:
     )
 
 
-def _opened(files: ExitStack, artifact: Artifact, index: Artifact | None) -> OpenedTrajectory:
+def _opened(artifact: Artifact, make: Callable[[], Trajectory]) -> OpenedTrajectory:
     try:
-        source = files.enter_context(store.open_stored(artifact))
-        trajectory = _with_index(files, source, index)
+        trajectory = make()
     except store.StorageFails:
         return OpenedTrajectory(None, _NO_ANSWER, artifact)
     except (OSError, store.NotReadable):
@@ -130,12 +115,11 @@ def _opened(files: ExitStack, artifact: Artifact, index: Artifact | None) -> Ope
     return OpenedTrajectory(trajectory, trajectory.reason or "", artifact)
 
 
-def _with_index(files: ExitStack, source: IO[bytes], index: Artifact | None) -> Trajectory:
+def _agents_own(files: ExitStack, artifact: Artifact, index: Artifact | None) -> Trajectory:
+    source = files.enter_context(store.open_stored(artifact))
     if index is not None and index.readable:
-        try:
+        with suppress(IndexUnreadable, OSError, ValueError, KeyError, TypeError):
             return Trajectory(source, files.enter_context(store.open_stored(index)))
-        except (IndexUnreadable, OSError, ValueError, KeyError, TypeError):
-            pass
     scratch = files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     build_index(source, scratch)
     return Trajectory(source, scratch)

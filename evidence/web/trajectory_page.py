@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import get_text_list
+
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from evidence.trajectory.steps import Call, LedgerMatch, Link, Metrics, Result, Step
@@ -124,12 +126,10 @@ def compared_words(facts: Mapping[str, int]) -> dict[str, Any]:
         parts.append(f"leaves out {words.counted(missing, 'answer')}")
     if made_up := facts.get("agent_made_up", 0):
         parts.append(f"has {words.counted(made_up, 'answer')} that the endpoint never gave")
-    text = f"The agent's own file {_and(parts)}" if parts else "The agent's own file has the same answers"
+    text = (
+        f"The agent's own file {get_text_list(parts, 'and')}" if parts else "The agent's own file has the same answers"
+    )
     return {"text": text, "trouble": bool(parts), "gaps": "; ".join(gaps)}
-
-
-def _and(parts: list[str]) -> str:
-    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def folded(text: Text, needle: str = "") -> dict[str, Any]:

@@ -48,7 +48,8 @@ def stop(*, user: AnyUser, name: str, reason: str) -> list[Run]:
     with transaction.atomic():
         _, new = EndpointStop.objects.get_or_create(name=name, defaults={"reason": reason, **who})
         open_runs = Run.objects.filter(endpoint__name=name).exclude(state__in=TERMINAL_STATES)
-        ended = [run for run in open_runs if _ends(run, user)]
+        ends = (CancelOutcome.CANCELLED, CancelOutcome.REQUESTED)
+        ended = [run for run in open_runs if lifecycle.request_cancel(run.pk, user=user) in ends]
         if new or ended:
             detail = {"reason": reason, "runs": [run.key for run in ended]}
             audit.record(AuditKind.ENDPOINT_STOP, user=user, subject=name, detail=detail)
@@ -63,8 +64,3 @@ def allow(*, user: AnyUser, name: str) -> bool:
         if gone:
             audit.record(AuditKind.ENDPOINT_ALLOW, user=user, subject=name)
     return bool(gone)
-
-
-def _ends(run: Run, user: AnyUser) -> bool:
-    outcome = lifecycle.request_cancel(run.pk, user=user)
-    return outcome in (CancelOutcome.CANCELLED, CancelOutcome.REQUESTED)

@@ -69,6 +69,15 @@ def number(value: int | None) -> str:
     return NOT_RECORDED if value is None else f"{value:,}"
 
 
+def money(units: int, currency: str) -> str:
+    """Millionths of a millionth of a currency, to four decimals and never to 0 when it is more: ``0.0012 USD``."""
+    shown = (units + 5 * 10**7) // 10**8  # ten-thousandths
+    if units and not shown:
+        return f"under 0.0001 {currency}"
+    whole, rest = divmod(shown, 10_000)
+    return f"{whole:,}.{rest:04d} {currency}"
+
+
 def spelled(value: int) -> str:
     """Small numbers as words, as sentences have them."""
     return _SMALL[value] if 0 <= value < len(_SMALL) else f"{value:,}"

@@ -112,6 +112,9 @@ def trial_end(facts: TrialFacts, judgement: Classification) -> TrialEnd:
         steps=facts.endpoint.completions or None,
         prompt_tokens=facts.endpoint.prompt_tokens,
         completion_tokens=facts.endpoint.completion_tokens,
+        cost_units=None if facts.cost is None else facts.cost.units,
+        cost_currency="" if facts.cost is None else facts.cost.currency,
+        cost_basis="" if facts.cost is None else facts.cost.basis,
         badges=list(judgement.badges),
     )
 

@@ -10,6 +10,7 @@ from django.utils.text import capfirst
 from benchsite.lib.problems import DocumentError
 from runs.documents.endpoints import SCHEMA, parse_endpoint
 from runs.documents.profile.loading import load_profile
+from runs.documents.spending import Budget, Budgets, Prices, RateLimits
 from runs.models import Endpoint, Profile
 
 _ALIAS = "Begin with a letter or a digit; then letters, digits and . _ : / @ + - are taken, without blanks."
@@ -63,6 +64,34 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
         help_text="One a line, as OpenAI-Organization: org-7, for each request. No secrets: every reader sees them.",
     )
+    price_currency = forms.CharField(
+        label="Currency", required=False, max_length=3, help_text="Of prices and budgets, such as USD."
+    )
+    price_date = forms.CharField(label="Prices as of", required=False, max_length=10, help_text="Such as 2026-11-30.")
+    price_input = forms.CharField(
+        label="Input price", required=False, max_length=20, help_text="For a million tokens, such as 2.50."
+    )
+    price_cached_input = forms.CharField(
+        label="Cached input price", required=False, max_length=20, help_text="Empty when it is the same."
+    )
+    price_output = forms.CharField(
+        label="Output price", required=False, max_length=20, help_text="For a million tokens, such as 10.00."
+    )
+    requests_per_minute = forms.IntegerField(required=False, help_text="Who comes too soon waits for its turn.")
+    tokens_per_minute = forms.IntegerField(required=False)
+    concurrent_requests = forms.IntegerField(required=False, help_text="How many requests may be under way.")
+    trial_tokens = forms.IntegerField(
+        label="Tokens, each trial", required=False, help_text="The next request is refused once they are used up."
+    )
+    trial_money = forms.CharField(label="Money, each trial", required=False, max_length=20)
+    run_tokens = forms.IntegerField(label="Tokens, each run", required=False)
+    run_money = forms.CharField(label="Money, each run", required=False, max_length=20)
+    day_tokens = forms.IntegerField(
+        label="Tokens, each day", required=False, help_text="Over all runs with this endpoint; a day is one of UTC."
+    )
+    day_money = forms.CharField(label="Money, each day", required=False, max_length=20)
+    total_tokens = forms.IntegerField(label="Tokens, all runs", required=False)
+    total_money = forms.CharField(label="Money, all runs", required=False, max_length=20)
     request_timeout_s = forms.IntegerField(
         label="Request timeout", initial=120, min_value=1, max_value=600, help_text="Seconds for one request."
     )
@@ -102,6 +131,9 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "private_addresses": "allowed" if cleaned.get("private_addresses") else "refused",
             "ca_file": cleaned.get("ca_file") or None,
             "headers": cleaned.get("headers", {}),
+            "prices": _prices(cleaned),
+            "limits": _object({name: cleaned.get(name) for name in RateLimits.model_fields}),
+            "budgets": _object({scope: _budget(cleaned, scope) for scope in Budgets.model_fields}),
             "request_timeout_s": cleaned.get("request_timeout_s") or 120,
             **{name: cleaned.get(name) for name in ("name", "base_url", "model", "route", "scripted")},
         }
@@ -117,7 +149,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         amiss = set(self.errors)
         for problem in error.problems:
             whole = problem.path if problem.path in _FIELDS else re.split(r"[\[.]", problem.path)[0]  # a list's field
-            place = _FIELDS.get(whole, whole)
+            place = _FIELDS.get(whole) or _spending_field(problem.path) or whole
             field = place if place in self.fields else None
             formed = _FORMED.get(whole) if problem.code == "bad_endpoint.bad_format" else None
             if field not in amiss:
@@ -126,6 +158,33 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def validate_constraints(self) -> None:
         """The next version is made by the registry, which also takes the former one out of use."""
+
+
+def _object(values: dict[str, Any]) -> dict[str, Any] | None:
+    """What is filled in; None when nothing is."""
+    return {name: value for name, value in values.items() if value not in (None, "")} or None
+
+
+def _prices(cleaned: dict[str, Any]) -> dict[str, Any] | None:
+    return _object({name: cleaned.get(f"price_{name}") for name in Prices.model_fields})
+
+
+def _budget(cleaned: dict[str, Any], scope: str) -> dict[str, Any] | None:
+    return _object({name: cleaned.get(f"{scope}_{name}") for name in Budget.model_fields})
+
+
+def _spending_field(path: str) -> str:
+    """The field of a problem of prices, limits or budgets; empty for another's."""
+    match path.split("."):
+        case ["prices"]:
+            return "price_input"
+        case ["prices", name]:
+            return f"price_{name}"
+        case ["limits", name]:
+            return name
+        case ["budgets", scope, name]:
+            return f"{scope}_{name}"
+    return ""
 
 
 def _parts(text: str | None) -> list[str]:

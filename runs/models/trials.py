@@ -13,7 +13,8 @@ class Trial(models.Model):
     ``stage`` is live and coarse (``""``, ``setup``, ``agent``, ``verifier``, ``ended``). ``reward`` of a trial that was
     not evaluated is kept but never counted. ``timings``: ``{"setup_s", "agent_s", "verifier_s", "total_s",
     "clock"}``, a missing key was not recorded. ``result`` is the normalized result (design 5) as
-    canonical JSON. ``tokens`` and ``cost`` are null when not reported.
+    canonical JSON. Tokens are null when not reported. ``cost_units`` are millionths of a millionth of the currency,
+    null for an unknown cost; ``cost_basis`` says whether it was reported, computed by prices, or estimated.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trials")
@@ -32,7 +33,9 @@ class Trial(models.Model):
     steps = models.PositiveIntegerField(null=True, blank=True)
     prompt_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     completion_tokens = models.PositiveBigIntegerField(null=True, blank=True)
-    cost_usd = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
+    cost_units = models.PositiveBigIntegerField(null=True, blank=True)
+    cost_currency = models.CharField(max_length=3, blank=True)
+    cost_basis = models.CharField(max_length=16, blank=True)
     badges = models.JSONField(default=list)
     result = models.TextField(blank=True)
 

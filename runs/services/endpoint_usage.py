@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 
+from benchsite.lib.canonical import JsonObject
 from benchsite.lib.database import retrying_database
+from benchsite.lib.problems import DocumentError
+from runs.documents.endpoints import parse_endpoint
 from runs.documents.ledger import LedgerReport
 from runs.documents.spending import OVER_RUNS, Budgets, Left, Prices
 from runs.models import EndpointUsage
@@ -52,6 +55,15 @@ def left(endpoint_name: str, budgets: Budgets | None, prices: Prices | None) -> 
         tokens = sum(tokens for tokens, _, _ in amounts)
         found[scope] = Left.of(budget, tokens, sum(money for _, money, in_ in amounts if in_ == currency))
     return found
+
+
+def of_record(endpoint_name: str, record: JsonObject) -> dict[str, Left]:
+    """What is left, by a stored record; nothing of one that cannot be read."""
+    try:
+        loaded = parse_endpoint(record).record
+    except DocumentError:
+        return {}
+    return left(endpoint_name, loaded.budgets, loaded.prices)
 
 
 def reached(left: Mapping[str, Left]) -> str | None:

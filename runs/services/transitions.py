@@ -3,7 +3,6 @@
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -70,7 +69,9 @@ class TrialEnd:
     steps: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    cost_usd: Decimal | None = None
+    cost_units: int | None = None
+    cost_currency: str = ""
+    cost_basis: str = ""
     badges: list[str] = field(default_factory=list)
     result: str = ""
 

@@ -17,13 +17,20 @@ from tests.engine.plays import Stage, record
 from tests.engine.site import GateSite, copied_site, prepared_site, serving, wait_until
 
 HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
-OUTPUTS = "gate-outputs"
+OUTPUTS, BUDGET = "gate-outputs", "gate-budget"
 # Forms of real endpoints: a mode for each of the three tasks.
 FORMS = {
     "gate-forms-kept": (Mode.SIGNED, Mode.IN_PARTS, Mode.ODD_NAME),
     "gate-forms-ended": (Mode.CONTEXT_OVERFLOW, Mode.REASONING_CUT, Mode.REFUSING),
     "gate-forms-failing": (Mode.RATE_LIMITED, Mode.RATE_LIMITED_INSIDE, Mode.BANNER),
 }
+# The readiness question takes less of it, and an agent's first question more.
+ON_A_BUDGET = {
+    "schema": "benchsite.endpoint/v2", "served_models": [], "private_addresses": "allowed",
+    "prices": {"currency": "USD", "date": "2026-11-30", "input": "2.50", "output": "10.00"},
+    "limits": {"requests_per_minute": 1_000},
+    "budgets": {"run": {"tokens": 400}, "day": {"tokens": 1_000_000, "money": "10.00"}},
+}  # fmt: skip
 # The agent shows all that it can find of its own secrets, so that what it can see is on record.
 TELL = Step("I look for keys.", "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '")
 
@@ -78,8 +85,13 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         stage.plays = _plays(base_url)
         for alias in (HANG, HOSTILE, FAILING, KILLED, LOST, OUTPUTS, *FORMS):
             prepared.register(record(alias, base_url, str(key_file)))
+        prepared.register(_of_v2(record(BUDGET, base_url, str(key_file))) | ON_A_BUDGET)
         with prepared.worker() as worker:
             yield Gate(prepared, stage, key, base_url, worker)
+
+
+def _of_v2(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != "served_model"}
 
 
 def _plays(base_url: str) -> dict[str, Any]:
@@ -99,6 +111,7 @@ def _plays(base_url: str) -> dict[str, Any]:
             tree.name: hostility.leaving(Mode.POSITIVE, tree, hostility.LINK),
         },
         KILLED: {merge.name: Mode.HANG},
+        BUDGET: {ledger.name: Mode.POSITIVE},
         LOST: {ledger.name: Mode.POSITIVE, merge.name: Mode.HANG},
         **{alias: dict(zip((task.name for task in TASKS), modes, strict=True)) for alias, modes in FORMS.items()},
         FAILING: {ledger.name: Mode.UNAVAILABLE, merge.name: Mode.MALFORMED, tree.name: Mode.LATE_FAILURE},
@@ -162,6 +175,11 @@ def outputs(gate: Gate) -> EndedRun:
 @pytest.fixture(scope="session")
 def failing(gate: Gate) -> EndedRun:
     return _ended(gate, FAILING)
+
+
+@pytest.fixture(scope="session")
+def budgeted(gate: Gate) -> EndedRun:
+    return _ended(gate, BUDGET)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """What a spec says, for people: pins, limits, and what the worker needs for it. Pure."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,6 +11,7 @@ from runs.checks.worker import needed_cpus, needed_memory_bytes
 from runs.documents.ceilings import EXEC_OUTPUT_BYTES, TRANSFER_BYTES, TRANSFER_FILES, RoleLimits
 from runs.documents.run_spec import RunSpec, load_spec
 from runs.documents.sampling import AGENT
+from runs.documents.spending import Left, amount_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,42 @@ def pins(spec: RunSpec, reviewed: str = "", *, private: bool) -> list[Pin]:
     ]
 
 
+def spending(record: dict[str, Any], left: Mapping[str, Left]) -> dict[str, Any]:
+    """Prices, limits and budgets of an endpoint's record in words, and what is left of those over runs."""
+    prices = record.get("prices") or {}
+    currency = prices.get("currency", "")
+    budgets = [
+        (
+            _SCOPES[scope],
+            _amounts(budget.get("tokens"), budget.get("money"), currency),
+            _left(left.get(scope), currency),
+        )
+        for scope, budget in (record.get("budgets") or {}).items()
+        if budget
+    ]
+    limits = [f"{value:,} {_PACE[name]}" for name, value in (record.get("limits") or {}).items() if value is not None]
+    return {"prices": prices, "pace": limits, "budgets": budgets}
+
+
+_SCOPES = {"trial": "each trial", "run": "each run", "day": "a day (UTC)", "total": "all runs"}
+_PACE = {
+    "requests_per_minute": "requests a minute",
+    "tokens_per_minute": "tokens a minute",
+    "concurrent_requests": "requests at the same time",
+}
+
+
+def _amounts(tokens: int | None, money: str | None, currency: str) -> str:
+    parts = [f"{tokens:,} tokens"] if tokens is not None else []
+    return " and ".join([*parts, f"{money} {currency}"] if money is not None else parts)
+
+
+def _left(left: Left | None, currency: str) -> str:
+    if left is None:
+        return ""
+    return _amounts(left.tokens, None if left.money is None else amount_of(left.money), currency) + " left"
+
+
 def credential_place(credential: dict[str, Any], *, private: bool) -> str:
     """Where the worker finds it, empty for none; its name is told to those only who may read private evidence."""
     kind = {"env": "environment variable", "file": "file"}.get(str(credential.get("kind")))
@@ -121,10 +159,29 @@ def limits(spec: RunSpec) -> list[Fact]:
         Fact("Tries, each task", words.number(controls.max_attempts), "no retry", "harness, config compared"),
         Fact("At the same time", words.number(controls.max_concurrent_trials), "trial", "harness, config compared"),
         Fact("Each request", words.duration(controls.request_timeout_s), note="the gateway"),
+        *_spending_facts(spec),
         Fact("Request / answer", "4 / 16 MiB", note="the gateway"),
         Fact("Each transfer", words.size(TRANSFER_BYTES), f"in {TRANSFER_FILES:,} files", "the attendant, both ways"),
         Fact("Output, each command", words.size(EXEC_OUTPUT_BYTES), "recorded", "the attendant"),
     ]
+
+
+def _spending_facts(spec: RunSpec) -> Iterator[Fact]:
+    """Budgets, pace and prices of the endpoint, if it has any."""
+    endpoint = spec.endpoint
+    parts = {name: None if (part := getattr(endpoint, name)) is None else part.model_dump() for name in _SPENDING}
+    said = spending(parts, {})
+    for whose, amount, _ in said["budgets"]:
+        yield Fact(f"Budget, {whose}", amount, note="the gateway refuses the next request")
+    if said["pace"]:
+        yield Fact("Pace", ", ".join(said["pace"]), note="the gateway lets a request wait")
+    if (prices := endpoint.prices) is not None:
+        cached = f", {prices.cached_input} cached" if prices.cached_input is not None else ""
+        amounts = f"{prices.input} in{cached}, {prices.output} out"
+        yield Fact("Prices, a million tokens", amounts, prices.currency, f"as of {prices.date}")
+
+
+_SPENDING = ("prices", "limits", "budgets")
 
 
 def roles(spec: RunSpec) -> list[dict[str, Any]]:

@@ -27,6 +27,14 @@ class StepRow:
     found: str
 
 
+COST_BASIS = {
+    "": "the endpoint's record has no prices, and no cost was sent",
+    "reported": "as the endpoint told it with every answer",
+    "computed": "by the prices of the endpoint's record and the reported tokens",
+    "estimated": "by the prices of the endpoint's record; some tokens were not reported and are estimated",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LimitRow:
     """One limit: what was used (or words), of how much, the share for its meter, whether it was reached."""
@@ -248,7 +256,7 @@ def _limits(trial: "Trial", spec: RunSpec | None, document: dict[str, Any], reac
             "",
             None,
             False,
-            "" if trial.cost_usd else "no price was sent",
+            COST_BASIS.get(trial.cost_basis, ""),
         ),
     ]
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +139,10 @@ def tokens(trial: "Trial") -> str:
 
 
 def cost(trial: "Trial") -> str:
-    """US dollars, or "not reported": a cost of 0 beside tokens is no price."""
-    return "" if not trial.cost_usd else f"${trial.cost_usd:.4f}"
+    """The cost with where it comes from, empty when it is unknown."""
+    if trial.cost_units is None:
+        return ""
+    return f"{words.money(trial.cost_units, trial.cost_currency)} {trial.cost_basis}"
 
 
 def _took(trial: "Trial", seconds: float | None) -> str:
@@ -195,8 +196,11 @@ class Totals:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     tokens_of: int = 0
-    cost_usd: Decimal | None = None
+    cost_units: int | None = None
     cost_of: int = 0
+    cost_currency: str = ""
+    currencies: int = 0
+    estimated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,7 @@ def totals_row(run: "Run", entered: list[tuple[str, datetime]], totals: Totals) 
         stretches=[Stretch("collect", start, seconds) for _stage, start, seconds in spent],
         steps=_summed("" if totals.steps is None else f"{totals.steps:,}", totals.steps_of, totals.started),
         tokens=_summed(_tokens(totals), totals.tokens_of, totals.started),
-        cost=_summed(f"${totals.cost_usd:.4f}" if totals.cost_usd else "", totals.cost_of, totals.started),
+        cost=_summed(_cost(totals), totals.cost_of, totals.started),
         took=took(run, "%H:%M:%S"),
         aloud=_aloud(spent),
         begun=run.claimed_at is not None,
@@ -260,6 +264,13 @@ def _tokens(totals: Totals) -> str:
         return ""
     both = (words.number(totals.prompt_tokens), "/", words.number(totals.completion_tokens))
     return "\N{NO-BREAK SPACE}".join(both)
+
+
+def _cost(totals: Totals) -> str:
+    """Empty when no trial's is known, and when they are in several currencies, whose sum would be none."""
+    if totals.cost_units is None or totals.currencies != 1:
+        return ""
+    return words.money(totals.cost_units, totals.cost_currency) + (" estimated" if totals.estimated else "")
 
 
 def _summed(value: str, known: int, of: int) -> str:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from benchsite.lib import words
 from benchsite.lib.canonical import stored_object
 from runs.models import Endpoint, EndpointStop, Profile, Run, Worker
-from runs.services import access, endpoint_switch, endpoint_testing, registry
+from runs.services import access, endpoint_switch, endpoint_testing, endpoint_usage, registry
 from runs.services.refusals import Refusal
 from runs.web.presenting import models_table, specs
 from runs.web.presenting.check_rows import check_row, connection_outcome
@@ -70,7 +70,7 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
     found = access.endpoint_or_404(request.user, name, version)
     runs = list(listed().filter(endpoint__name=name)[:_RECENT])
     private = access.may(request.user, access.READ_PRIVATE)
-    record = stored_object(found.record)
+    record, stop = stored_object(found.record), endpoint_switch.stopped(name)
     context = {
         "endpoint": found,
         "credential": specs.credential_place(record.get("credential") or {}, private=private),
@@ -79,9 +79,10 @@ def endpoint(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "private_addresses": found.route == "direct" and record.get("private_addresses", "allowed"),
         "versions": Endpoint.objects.filter(name=name).defer("record"),
         "runs": [run_row(run) for run in runs],
-        "live": connection(request, found).placed(request),
+        **specs.spending(record, endpoint_usage.of_record(found.name, record)),
+        "live": connection(request, found, stop).placed(request),
         "used": Run.objects.filter(endpoint=found).count(),
-        "stop": (stop := endpoint_switch.stopped(name)),
+        "stop": stop,
         "may_start": access.may(request.user, access.START) and found.active and stop is None,
         "may_switch": (endpoint_switch.may_allow if stop else endpoint_switch.may_stop)(request.user),
         "reason": request.GET.get("reason", ""),
@@ -115,12 +116,10 @@ _ASKED = "Connection test requested from {worker}. The result appears below."
 _OPEN = "{worker} is already testing this connection."
 
 
-def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
+def connection(request: HttpRequest, endpoint: Endpoint, stop: EndpointStop | None) -> Live:
     """The last test from each worker; the page asks for it as long as one is open."""
     tests = endpoint_testing.last_tests(endpoint)
-    may_test = (
-        endpoint.active and endpoint_testing.may_test(request.user) and endpoint_switch.stopped(endpoint.name) is None
-    )
+    may_test = endpoint.active and endpoint_testing.may_test(request.user) and stop is None
     workers = Worker.objects.filter(lost_declared_at__isnull=True).order_by("name") if may_test else []
     context = {
         "endpoint": endpoint,
@@ -137,7 +136,7 @@ def connection(request: HttpRequest, endpoint: Endpoint) -> Live:
 @require_safe
 def connection_panel(request: HttpRequest, name: str, version: int) -> HttpResponse:
     endpoint = access.endpoint_or_404(request.user, name, version)
-    return answered(request, connection(request, endpoint))
+    return answered(request, connection(request, endpoint, endpoint_switch.stopped(name)))
 
 
 @require_POST

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from django.db.models import Case, Count, Q, QuerySet, Sum, TextField, Value, When, prefetch_related_objects
+from django.db.models import Case, Count, Max, Q, QuerySet, Sum, TextField, Value, When, prefetch_related_objects
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -216,12 +216,15 @@ def _sums() -> Any:
             started=Count("started_at"),
             steps_of=Count("steps"),
             tokens_of=Count("pk", filter=Q(prompt_tokens__isnull=False) | Q(completion_tokens__isnull=False)),
-            cost_of=Count("pk", filter=Q(cost_usd__gt=0)),
+            cost_of=Count("cost_units"),
+            currencies=Count("cost_currency", filter=Q(cost_units__isnull=False), distinct=True),
+            estimated=Count("pk", filter=Q(cost_basis="estimated")),
             # a sum takes its column's name, so it comes after whatever else looks at the column
             steps=Sum("steps"),
             prompt_tokens=Sum("prompt_tokens"),
             completion_tokens=Sum("completion_tokens"),
-            cost_usd=Sum("cost_usd"),
+            cost_units=Sum("cost_units"),
+            cost_currency=Max("cost_currency"),
         )
     )
     names = [field.name for field in fields(Totals)]

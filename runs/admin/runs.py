@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from runs.admin.forms import EndpointForm, ProfileForm
 from runs.admin.read_only import LeftoverFilter, ReadOnly, known
+from runs.documents.spending import Budgets, Prices, RateLimits
 from runs.models import AuditEntry, Endpoint, EndpointTest, OwnedResource, Profile, Run, Trial, Worker
 from runs.outcomes.codes import FailureClass
 from runs.ownership.document import Outcome, Role
@@ -148,6 +149,12 @@ class AuditEntryAdmin(ReadOnly):
         return format_html('<a href="{}">{}</a>', reverse("run", args=[entry.run_id.hex]), entry.run_id.hex[:8])
 
 
+_RECORD = [
+    "name", "base_url", "model", "served_models", "route", "private_addresses", "ca_file", "credential_kind",
+    "credential_name", "headers", "request_timeout_s", "scripted",
+]  # fmt: skip
+
+
 @admin.register(Endpoint)
 class EndpointAdmin(ReadOnly):
     list_display = ("name", "version", "model", "base_url", "route", "active", "scripted", "created_at")
@@ -162,11 +169,18 @@ class EndpointAdmin(ReadOnly):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return access.may(request.user, access.REGISTER_ENDPOINT)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
+        if obj is not None:
+            return [(None, {"fields": self.get_fields(request, obj)})]
+        return [
+            (None, {"fields": _RECORD}),
+            ("Prices", {"fields": [f"price_{name}" for name in Prices.model_fields]}),
+            ("Limits of each run's gateway", {"fields": [*RateLimits.model_fields]}),
+            ("Budgets", {"fields": [(f"{scope}_tokens", f"{scope}_money") for scope in Budgets.model_fields]}),
+        ]
+
     def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
-        own = [
-            "name", "base_url", "model", "served_models", "route", "private_addresses", "ca_file", "credential_kind",
-            "credential_name", "headers", "request_timeout_s", "scripted",
-        ]  # fmt: skip
+        own = _RECORD
         shown = ["name", "version", "base_url", "model", "route", "record", "record_sha256", "active", "created_at"]
         return own if obj is None else [name for name in shown if name not in (self.get_exclude(request) or ())]
 

@@ -32,7 +32,9 @@ _OWN_PREFIXES = ("DJANGO_", "BENCHSITE_", "PG")
 _ALLOWED_OWN = ("BENCHSITE_ENDPOINT_", "BENCHSITE_SCRIPTED_")
 
 Alias = Annotated[str, form(_ALIAS, "a model's name: letters, digits and . _ : / @ + -, such as org/model-7b")]
-Control = Literal["max_tokens", "temperature", "top_p", "seed", "reasoning_effort"]
+Control = Literal["max_tokens", "temperature", "top_p", "seed"]
+# Records of v1 could declare one more, which nothing ever fixed; they stay what they were.
+ControlV1 = Literal[Control, "reasoning_effort"]
 PrivateAddresses = Literal["allowed", "refused"]
 AbsoluteFile = Annotated[str, form(_FILE, "an absolute path, such as /etc/benchsite/model-ca.pem", max_length=255)]
 HeaderName = Annotated[str, form(r"^[A-Za-z][A-Za-z0-9-]{0,63}$", "a header's name: letters, digits and dashes")]
@@ -86,7 +88,7 @@ class _Record(Closed):
     model: Alias
     route: Literal["direct", "host-gateway"]
     credential: Credential
-    controls: Annotated[list[Control], Field(max_length=8)]
+    controls: Annotated[list[ControlV1], Field(max_length=8)]
     request_timeout_s: Annotated[int, Field(ge=1, le=600)] = DEFAULT_REQUEST_TIMEOUT_S
     scripted: bool = False
 
@@ -133,6 +135,7 @@ class EndpointRecordV2(_Record):
     `budgets` are held by the gateway of each run."""
 
     schema_: Annotated[Literal["benchsite.endpoint/v2"], Field(alias="schema")]
+    controls: Annotated[list[Control], Field(max_length=4)]  # type: ignore[assignment]
     served_models: Annotated[list[Alias], Field(max_length=MAX_SERVED_MODELS)] = []
     private_addresses: PrivateAddresses = "refused"
     ca_file: AbsoluteFile | None = None

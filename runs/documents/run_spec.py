@@ -16,7 +16,7 @@ from runs.documents.endpoints import (
     MAX_SERVED_MODELS,
     AbsoluteFile,
     Alias,
-    Control,
+    ControlV1,
     Credential,
     Headers,
     PrivateAddresses,
@@ -117,7 +117,7 @@ class SpecEndpoint(Closed):
     route: Literal["direct", "host-gateway"]
     credential: Credential
     scripted: bool
-    controls: Annotated[list[Control], Field(max_length=8)] = []
+    controls: Annotated[list[ControlV1], Field(max_length=8)] = []
 
     @property
     def other_names(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from django.apps import apps
@@ -11,7 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from runs.models import AuditEntry, Endpoint, Profile, Run, TaskBundle
+from runs.models import AuditEntry, Endpoint, EndpointUsage, Profile, Run, TaskBundle
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.evidence_files import keep
 from tests.pages.factories import Site, digest, draft_bundle, make_run
@@ -241,6 +242,50 @@ def test_an_endpoints_page_shows_all_of_its_record_but_no_place_to_a_viewer(
     assert "may answer as coder-large-2026-05-01, org/coder" in text and "private addresses refused" in text
     assert "OpenAI-Organization: org-7" in text and f"CA file {place}" in text
     assert ("/etc/benchsite" in text) is (who == "operator")
+
+
+SPENDING = {
+    "price_currency": "USD", "price_date": "2026-11-30", "price_input": "2.50", "price_output": "10.00",
+    "requests_per_minute": "60", "trial_tokens": "5000", "day_money": "12.50",
+}  # fmt: skip
+
+
+def test_prices_limits_and_budgets_of_the_form_stand_in_the_record_and_on_its_page(site: Site, browse: Browser) -> None:
+    response = browse("admin").post("/admin/runs/endpoint/add/", ENDPOINT | SPENDING)
+    assert response.status_code == 302, plain(response.content.decode())
+    record = json.loads(Endpoint.objects.filter(name="serving-c")[0].record)
+    assert record["prices"] == {
+        "currency": "USD", "date": "2026-11-30", "input": "2.50", "cached_input": None, "output": "10.00",
+    }  # fmt: skip
+    assert record["limits"]["requests_per_minute"] == 60 and record["budgets"]["run"] is None
+    assert record["budgets"]["day"] == {"tokens": None, "money": "12.50"}
+    EndpointUsage.objects.create(
+        run_key="a" * 32, endpoint_name="serving-c", day=datetime.now(UTC).date(), tokens=7, money=10**12,
+        currency="USD",
+    )  # fmt: skip
+    text = plain(browse("viewer").get("/endpoints/serving-c/1/").content.decode())
+    assert "2.50 in, 10.00 out USD a million tokens, as of 2026-11-30" in text and "60 requests a minute" in text
+    assert "each trial: 5,000 tokens" in text and "a day (UTC): 12.50 USD 11.50 USD left" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "said"),
+    [
+        ({"price_input": "2,50"}, "price_input", "an amount as a text"),
+        ({"price_date": "2026-02-30"}, "price_date", "no such day"),
+        ({"price_currency": ""}, "price_currency", "missing"),
+        ({"requests_per_minute": "0"}, "requests_per_minute", "below 1"),
+        ({"trial_tokens": "0"}, "trial_tokens", "below 1"),
+        ({"day_money": "0.00"}, "day_money", "allows nothing"),
+        (dict.fromkeys((name for name in SPENDING if name.startswith("price_")), ""), "day_money", "it has none"),
+    ],
+)
+def test_what_is_wrong_of_prices_limits_and_budgets_is_said_beside_its_field(
+    site: Site, browse: Browser, wrong: dict[str, str], field: str, said: str
+) -> None:
+    response = browse("admin").post("/admin/runs/endpoint/add/", ENDPOINT | SPENDING | wrong)
+    form = response.context["adminform"].form
+    assert set(form.errors) == {field} and said in str(form.errors[field])
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,27 @@ def test_a_sum_over_less_than_every_trial_is_a_lower_bound(site: Site, browse: B
     assert "at least 9 steps at least 41,870 / 2,316 tokens" in foot(browse, make_run(site, "cancelled"))
 
 
+def test_costs_are_summed_in_whole_numbers_and_say_when_some_are_estimated(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    count = run.trials.update(cost_units=10**11 + 1, cost_currency="USD", cost_basis="computed")
+    assert f"{count / 10:.4f} USD" in foot(browse, run)
+    first = run.trials.order_by("ordinal")[0]
+    type(first).objects.filter(pk=first.pk).update(cost_basis="estimated")
+    assert f"{count / 10:.4f} USD estimated" in foot(browse, run)
+    assert "0.1000 USD estimated" in text_of(browse("viewer"), run)
+    type(first).objects.filter(pk=first.pk).update(cost_units=None, cost_currency="", cost_basis="")
+    assert f"at least {(count - 1) / 10:.4f} USD" in foot(browse, run)
+
+
+def test_a_known_cost_of_nothing_is_0_and_costs_of_two_currencies_have_no_sum(site: Site, browse: Browser) -> None:
+    run = make_run(site, "passed")
+    run.trials.update(cost_units=0, cost_currency="USD", cost_basis="reported")
+    assert "0.0000 USD" in foot(browse, run)
+    run.trials.filter(ordinal=1).update(cost_units=1, cost_currency="EUR")
+    assert "cost not reported" in foot(browse, run)
+    assert "under 0.0001 EUR reported" in plain(text_of(browse("viewer"), run))
+
+
 def test_what_no_trial_has_is_said_in_words(site: Site, browse: Browser) -> None:
     run = make_run(site, "passed")
     assert "no trial started" in foot(browse, make_run(site, "broken"))

@@ -44,6 +44,8 @@ def _navigation(request: HttpRequest) -> Navigation:
         if access.may(user, access.START):
             groups[0].append(_item(request, "New run", "new", "run_new"))
         groups[0].append(_item(request, "Compare", "compare", "compare"))
+        groups[0].append(_item(request, "Experiments", "experiments", "experiments"))
+        groups[0].append(_item(request, "Suites", "suites", "suites"))
         others = ("Profiles", "Bundles", "Endpoints", "Workers")
         groups.append([_item(request, word, word.lower(), word.lower()) for word in others])
     if getattr(user, "is_staff", False):
@@ -56,6 +58,7 @@ def _item(request: HttpRequest, word: str, icon: str, name: str) -> Item:
     deeper = {"runs": ("/runs/new/", "/runs/previews/", "/runs/compare/"), "run_new": ()}
     elsewhere = any(path.startswith(other) for other in deeper.get(name, ()))
     current = path == href if name == "overview" else path.startswith(href) and not elsewhere
+    current = current or (name == "suites" and path.startswith("/cases/"))
     current = current or (name == "run_new" and path.startswith("/runs/previews/"))
     return Item(word, icon, href, current)
 

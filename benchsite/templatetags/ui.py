@@ -6,11 +6,13 @@ from django import template
 from django.forms import BaseForm
 
 from benchsite.lib import markup, pages, words
+from benchsite.lib.visible_text import visible
 
 register = template.Library()
 
 for element in (markup.icon, markup.result, markup.dot, markup.unknown, markup.digest, markup.moment, words.duration):
     register.simple_tag(element)
+register.filter(visible)
 
 
 @register.inclusion_tag("includes/form_errors.html")

@@ -78,12 +78,18 @@ def _grouped(rows: list[tuple[int | None, object]], run: Run) -> list[tuple[str,
     return sorted(groups.items(), key=lambda group: group[0] != "Run")
 
 
-_ICONS = {"ok": "held", "empty": "held", "truncated_source": "attention", "missing": "unseen", "quarantined": "lock"}
+FILE_ICONS = {
+    "ok": "held",
+    "empty": "held",
+    "truncated_source": "attention",
+    "missing": "unseen",
+    "quarantined": "lock",
+}
 
 
 def file_row(artifact: Artifact) -> dict[str, Any]:
     readable = artifact.readable
-    icon = _ICONS.get(artifact.state, "refused")
+    icon = FILE_ICONS.get(artifact.state, "refused")
     return {
         "key": artifact.key if readable else "",
         "path": visible(artifact.path),

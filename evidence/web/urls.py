@@ -3,6 +3,8 @@
 from django.urls import path
 
 from evidence.web import compare, downloads, listing, origin, trajectory
+from evidence.web.experiments import comparison, experiment, suites, trial
+from evidence.web.experiments.listing import experiment_list
 from runs.web import urls as _converters  # noqa: F401 - registers the converter of run keys
 
 urlpatterns = [
@@ -13,5 +15,12 @@ urlpatterns = [
     path("evidence/<slug:key>/download/", downloads.download, name="evidence_download"),
     path("signing-keys/", origin.signing_keys, name="signing_keys"),
     path("signing-keys/keys.json", origin.signing_keys_file, name="signing_keys_file"),
+    path("experiments/", experiment_list, name="experiments"),
+    path("experiments/compare/", comparison.compare_page, name="experiments_compare"),
+    path("experiments/<slug:key>/", experiment.experiment_page, name="experiment"),
+    path("experiments/<slug:key>/trials/<int:pk>/", trial.trial_page, name="experiment_trial"),
+    path("suites/", suites.suite_list, name="suites"),
+    path("suites/<int:pk>/", suites.suite_page, name="suite"),
+    path("cases/<int:pk>/", suites.case_page, name="case"),
     path("evidence/<slug:key>/text/", downloads.text, name="evidence_text"),
 ]

@@ -103,6 +103,23 @@ def paths(site: Site) -> dict[str, str]:
         "account": "/account/",
         "password": "/account/password/",
         "missing": "/runs/" + "0" * 32 + "/",
+        **experiment_paths(site),
+    }
+
+
+def experiment_paths(site: Site) -> dict[str, str]:
+    """The pages of experiments."""
+    made = site.experiments
+    trial = made["alpha"].trials.get(reported_outcome="errored", attempt=1)
+    chosen = "&".join(f"e={made[name].key}" for name in ("alpha", "beta", "once"))
+    return {
+        "experiments": "/experiments/",
+        "experiment": f"/experiments/{made['alpha'].key}/",
+        "experiment-trial": f"/experiments/{made['alpha'].key}/trials/{trial.pk}/",
+        "experiments-compare": f"/experiments/compare/?{chosen}",
+        "experiments-choose": f"/experiments/compare/?e={made['alpha'].key}",
+        "suite": f"/suites/{made['alpha'].suite_id}/",
+        "case": f"/cases/{trial.case_id}/",
     }
 
 

@@ -15,7 +15,7 @@ import time_machine
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from evidence.models import RunStatement, SigningKey
+from evidence.models import Experiment, RunStatement, SigningKey
 from evidence.origin.envelope import key_id_of
 from runs.documents.bundle import packaged
 from runs.models import (
@@ -39,6 +39,7 @@ from runs.outcomes.buckets import Verdict
 from runs.outcomes.codes import CODES, STEP_OF_ROW
 from runs.services import previewing, registry, reviewing, workers
 from runs.services.previewing import Choice
+from tests.pages import experiment_rows
 from tests.pages.evidence_files import conversation, keep
 
 PASSWORD = "a long enough password"
@@ -64,6 +65,7 @@ class Site:
     endpoint: Endpoint
     other_endpoint: Endpoint
     runs: dict[str, Run] = field(default_factory=dict)
+    experiments: dict[str, Experiment] = field(default_factory=dict)
 
     @property
     def choice(self) -> Choice:
@@ -524,6 +526,7 @@ def full_site() -> Site:
     for run in Run.objects.filter(claimed_at__isnull=False):
         keep(run, conversation() if run == on.runs["passed"] else None)
     sign(on)
+    on.experiments = experiment_rows.made(on.operator)
     return on
 
 

@@ -5,7 +5,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchsite.accounts.views import link_for
+from evidence.models import ExperimentTrial
 from runs.models import Run
+from tests.experiments import rows
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
@@ -22,6 +24,13 @@ READ = {
     "trial": ROLES,
     "trial_live": ROLES,
     "compare": ROLES,
+    "experiments": ROLES,
+    "experiments_compare": ROLES,
+    "experiment": ROLES,
+    "experiment_trial": ROLES,
+    "suites": ROLES,
+    "suite": ROLES,
+    "case": ROLES,
     "profiles": ROLES,
     "profile": ROLES,
     "bundles": ROLES,
@@ -72,7 +81,18 @@ def address(site: Site, name: str) -> str:
         "endpoint_allow": [site.endpoint.name, site.endpoint.version],
         "worker": [site.worker.name],
     }
+    if name in ("experiment", "experiment_trial", "suite", "case"):
+        trial = experiment_trial()
+        arguments["experiment"] = [trial.experiment.key]
+        arguments["experiment_trial"] = [trial.experiment.key, trial.pk]
+        arguments |= {"suite": [trial.case.suite_id], "case": [trial.case_id]}
     return reverse(name, args=arguments.get(name, []))
+
+
+def experiment_trial() -> ExperimentTrial:
+    """One trial of one imported experiment, made once."""
+    found = ExperimentTrial.objects.first()
+    return found or rows.trial(rows.experiment())
 
 
 @pytest.mark.parametrize("name", READ)
@@ -133,7 +153,21 @@ def test_somebody_without_a_role_sees_only_that_they_have_none(full: Site, clien
     client.force_login(person("newcomer"))
     text = client.get("/").content.decode()
     assert "no role yet" in text and "/workers/" not in text and "/runs/" not in text
-    for name in ("runs", "run", "trial", "compare", "profiles", "bundles", "endpoints", "workers"):
+    for name in (
+        "runs",
+        "run",
+        "trial",
+        "compare",
+        "profiles",
+        "bundles",
+        "endpoints",
+        "workers",
+        "experiments",
+        "experiment",
+        "experiment_trial",
+        "suites",
+        "case",
+    ):
         assert client.get(address(full, name)).status_code == 403
 
 

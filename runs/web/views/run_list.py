@@ -7,12 +7,13 @@ from uuid import UUID
 import django_filters
 from django import forms
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchsite.lib import keyset
 from runs.models import ACTIVE_STATES, TERMINAL_STATES, Endpoint, Profile, Run, RunState
 from runs.outcomes.buckets import Verdict
 from runs.services import access
@@ -52,30 +53,16 @@ def listed() -> "QuerySet[Run]":
 
 def page_of(request: HttpRequest, found: "QuerySet[Run]") -> dict[str, Any]:
     """The window that ``?before=`` or ``?after=`` (a run's key) asks for; an unknown key gives the newest."""
-    anchor, direction = _anchor(request)
-    total = found.count()
-    if anchor is None:
-        runs = list(found[: PAGE + 1])
-        more_newer, more_older = False, len(runs) > PAGE
-        runs = runs[:PAGE]
-    elif direction == "before":
-        older = Q(created_at__lt=anchor.created_at) | Q(created_at=anchor.created_at, id__lt=anchor.id)
-        runs = list(found.filter(older)[: PAGE + 1])
-        more_newer, more_older = True, len(runs) > PAGE
-        runs = runs[:PAGE]
-    else:
-        newer = Q(created_at__gt=anchor.created_at) | Q(created_at=anchor.created_at, id__gt=anchor.id)
-        runs = list(found.filter(newer).order_by("created_at", "id")[: PAGE + 1])
-        more_newer, more_older = len(runs) > PAGE, True
-        runs = runs[:PAGE][::-1]
+    found_window = keyset.window(found, *_anchor(request), PAGE)
+    runs = found_window.rows
     address = addresses()
     rows = [(row, address(row.run.key)) for row in map(run_row, runs)]
     return {
         "lines": table_rows.runs(rows),
         "shown": len(rows),
-        "total": total,
-        "newer": _address(request, after=runs[0].key) if runs and more_newer else "",
-        "older": _address(request, before=runs[-1].key) if runs and more_older else "",
+        "total": found.count(),
+        "newer": keyset.address(request, after=runs[0].key) if runs and found_window.newer else "",
+        "older": keyset.address(request, before=runs[-1].key) if runs and found_window.older else "",
     }
 
 
@@ -94,14 +81,6 @@ def _anchor(request: HttpRequest) -> tuple[Run | None, str]:
                 return None, ""
             return Run.objects.only("id", "created_at").filter(pk=pk).first(), direction
     return None, ""
-
-
-def _address(request: HttpRequest, **cursor: str) -> str:
-    query = request.GET.copy()
-    for name in ("before", "after"):
-        query.pop(name, None)
-    query.update(cursor)
-    return f"?{query.urlencode()}"
 
 
 _STATES = {"queued": [RunState.QUEUED], "running": list(ACTIVE_STATES), "ended": list(TERMINAL_STATES)}

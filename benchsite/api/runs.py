@@ -47,7 +47,7 @@ def list_runs(
     who: Annotated[str, Query(description="Who started it")] = "",
     cleanup: Annotated[str, Query(description="clean, failed, declared or pending")] = "",
 ) -> HttpResponse:
-    """Runs, newest first. While there are older ones, the header `Link` names the address that lists them."""
+    """Runs, newest first. While there are older ones, the header Link names the address that lists them."""
     only(request, "limit", "before", *_FILTERS)
     access.require(person(request), access.VIEW)
     chosen = RunFilter(request.GET, queryset=Run.objects.all())
@@ -80,7 +80,7 @@ def get_run(request: HttpRequest, run: str) -> HttpResponse:
 
 @router.post("/runs/{run}/cancel", auth=_RUN, summary="Cancel a run", tags=["runs"], **_documented("run.v1", 400, 404))
 def cancel_run(request: HttpRequest, run: str) -> HttpResponse:
-    """Ask for a run's end; it may be repeated. `outcome` says what came of it."""
+    """Ask for a run's end; it may be repeated. The field outcome says what came of it."""
     only(request)
     user = person(request)
     found = access.run_or_404(user, run, access.CANCEL)

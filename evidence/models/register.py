@@ -13,7 +13,7 @@ class ArtifactState(models.TextChoices):
 
     OK = "ok", "Stored"
     EMPTY = "empty", "Empty"
-    TRUNCATED_SOURCE = "truncated_source", "Only its end was kept"
+    TRUNCATED_SOURCE = "truncated_source", "Not all of it was kept"
     MISSING = "missing", "Missing"
     TOO_LARGE = "too_large", "Refused: too large"
     UNREADABLE = "unreadable", "Unreadable"

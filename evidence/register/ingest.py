@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -20,7 +21,8 @@ from typing import IO
 from django.db import transaction
 
 from benchsite.lib.folder import Entry, FileState, Folder, UnsafePath, printable
-from benchsite.lib.redaction import Scrubber
+from benchsite.lib.redaction import MARK, Patience, PatienceOver, Scrubber
+from evidence.harbor.job import MAX_RESULT_BYTES
 from evidence.models import Artifact, ArtifactState
 from evidence.reading.redactions import REDACTIONS_PATH, Redaction, read_redactions, write_redactions
 from evidence.register import store
@@ -43,8 +45,12 @@ WALKED = 20
 TAIL_BYTES = 8 * 1024 * 1024
 MAX_COPY_IN_MEMORY = 1024 * 1024
 MAX_SCRUBBED_BYTES = 1024 * 1024 * 1024
+# Of one trial's files: the search for secrets takes as long as passing over so many bytes without an escape, which is
+# less than a second of processor time. What would take longer is withheld.
+SEARCHED = 128 * 1024 * 1024
+JUDGED = frozenset({"reward", "verifier_output", "harbor_result", "harbor_lock", "harbor_config"})
+WITHHELD = "withheld whole: the search for secrets takes too long"
 OVERFLOW = "(more files)"
-_NOTHING = Scrubber(())
 _STATES = {
     FileState.MISSING: ArtifactState.MISSING,
     FileState.EMPTY: ArtifactState.EMPTY,
@@ -74,6 +80,10 @@ class _Ingest:
     known: dict[str, Artifact]
     redactions: dict[str, Redaction]
     report: IngestReport = field(default_factory=IngestReport)
+    patience: dict[int | None, Patience] = field(default_factory=dict)
+    clean: dict[int, set[str]] = field(
+        default_factory=dict
+    )  # hashes, by size, of what was searched and holds no secret
 
 
 def ingest(run: Run, directory: Path, *, secrets: Iterable[str] = ()) -> IngestReport:
@@ -139,29 +149,94 @@ def _store(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
     kind = kind_of(path)
     room = MAX_RUN_BYTES - work.report.bytes
     cut = size > min(MAX_FILE_BYTES, room)
-    if cut and kind.name not in OWN:
-        _scrub_unkept(work, path, file, size)
-    if cut and not (kind.tail and room >= TAIL_BYTES):
-        note = "larger than one file may be" if size > MAX_FILE_BYTES else "the run's evidence is full"
-        _register_refused(work, path, ArtifactState.TOO_LARGE, size=size, note=note)
-        return
-    file.seek(max(0, size - TAIL_BYTES) if cut else 0)
+    try:
+        if cut and kind.name not in OWN:
+            _scrub_unkept(work, path, file, size)
+        if cut and not (kind.tail and room >= TAIL_BYTES):
+            note = "larger than one file may be" if size > MAX_FILE_BYTES else "the run's evidence is full"
+            _register_refused(work, path, ArtifactState.TOO_LARGE, size=size, note=note)
+            return
+        start = size - TAIL_BYTES if cut else 0
+        note = f"the last {TAIL_BYTES:,} bytes" if cut else ""
+        if kind.name in OWN or _is_searched_clean(work, path, file, start):
+            _store_unchanged(work, path, file, start, size=size, note=note)
+        else:
+            _store_scrubbed(work, path, file, start, size=size, note=note)
+    except PatienceOver:
+        _withhold(work, path, file, size)
+
+
+def _store_unchanged(work: _Ingest, path: str, file: IO[bytes], start: int, *, size: int, note: str) -> None:
+    """A file of our own, or one that holds no secret."""
+    row, kind = work.known.get(path), kind_of(path)
+    file.seek(0)
+    if row is not None and row.note == WITHHELD and file.read(len(MARK) + 1) == MARK:
+        size, note = row.source_size, WITHHELD  # by an earlier ingest
+    with ExitStack() as stack:
+        content = file
+        if start:
+            content = stack.enter_context(_copy(work))
+            file.seek(start)
+            shutil.copyfileobj(file, content, store.CHUNK)
+        found = kind.name in OWN and _holds_secret(work, content)
+        _register(work, path, kind, content, size=size, note=note, replaced=0, found=found)
+
+
+def _store_scrubbed(work: _Ingest, path: str, file: IO[bytes], start: int, *, size: int, note: str) -> None:
+    """A file that holds a secret. Raises PatienceOver."""
+    file.seek(start)
     with _copy(work) as clean:
         before = store.Hashing(file)
-        replaced = (_NOTHING if kind.name in OWN else work.scrubber).scrub_stream(before, clean)
-        if replaced and not cut:
+        replaced = work.scrubber.scrub_stream(before, clean, _patience(work, path, size))
+        found = _holds_secret(work, clean, _patience(work, path, size))
+        if replaced and not note:
             _replace_original(work, path, clean, before, replaced)
-        _register(work, path, kind, clean, size=size, cut=cut, replaced=replaced)
+        _register(work, path, kind_of(path), clean, size=size, note=note, replaced=replaced, found=found)
+
+
+def _patience(work: _Ingest, path: str, size: int = 0) -> Patience | None:
+    """What is left for the search of files of the same trial. What decides a trial is always searched: no agent's log
+    takes a reward's time."""
+    if kind_of(path).name in JUDGED and size <= MAX_RESULT_BYTES:
+        return None
+    return work.patience.setdefault(trial_of(path), Patience(SEARCHED))
+
+
+def _is_searched_clean(work: _Ingest, path: str, file: IO[bytes], start: int) -> bool:
+    """Whether these bytes were searched, here or in a copy, and hold no secret: Harbor has copies of what the attendant
+    kept. Raises PatienceOver."""
+    left = file.seek(0, io.SEEK_END) - start
+    file.seek(start)
+    clean = work.clean.setdefault(left, set())
+    if clean and store.Hashing(file).read_all()[0] in clean:
+        return True
+    file.seek(start)
+    searched = store.Hashing(file)
+    if work.scrubber.found_in_stream(searched, _patience(work, path, left)):
+        return False
+    clean.add(searched.sha256)
+    return True
+
+
+def _withhold(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
+    """In the place of a file that cannot be searched in time stands, here and there, that something was taken out."""
+    file.seek(0)
+    before = store.Hashing(file)
+    before.read_all()
+    with io.BytesIO(MARK) as mark:
+        _replace_original(work, path, mark, before, 1)
+        _register(work, path, kind_of(path), mark, size=size, note=WITHHELD, replaced=1, found=False)
 
 
 def _scrub_unkept(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
-    """A file of which not all is kept still lies in the folder, so it is scrubbed there, up to a bound."""
-    if size > MAX_SCRUBBED_BYTES or not work.scrubber.found_in_stream(file):
+    """A file of which not all is kept still lies in the folder, so it is scrubbed there, up to a bound. Raises
+    PatienceOver."""
+    if size > MAX_SCRUBBED_BYTES or not work.scrubber.found_in_stream(file, _patience(work, path)):
         return
     file.seek(0)
     with _copy(work) as clean:
         before = store.Hashing(file)
-        replaced = work.scrubber.scrub_stream(before, clean)
+        replaced = work.scrubber.scrub_stream(before, clean, _patience(work, path))
         _replace_original(work, path, clean, before, replaced)
 
 
@@ -196,7 +271,10 @@ def _replace_original(work: _Ingest, path: str, clean: IO[bytes], before: store.
     work.report.redacted += 1
 
 
-def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: int, cut: bool, replaced: int) -> None:
+def _register(
+    work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: int, note: str, replaced: int, found: bool
+) -> None:
+    """`note` says what is stored of a file when it is not all; `found`, that these bytes still hold a secret."""
     artifact = _row(work, path)
     previous = artifact.stored
     unchanged = _is_unchanged(artifact, clean)
@@ -205,12 +283,12 @@ def _register(work: _Ingest, path: str, kind: Kind, clean: IO[bytes], *, size: i
     work.report.bytes += artifact.size
     artifact.source_size = size
     artifact.redactions = max(artifact.redactions, replaced)
-    artifact.state = ArtifactState.TRUNCATED_SOURCE if cut else ArtifactState.OK
+    artifact.state = ArtifactState.TRUNCATED_SOURCE if note else ArtifactState.OK
     if artifact.size == 0:
         artifact.state = ArtifactState.EMPTY
-    artifact.note = f"the last {TAIL_BYTES:,} bytes" if cut else ""
+    artifact.note = note
     artifact.public = kind.name in PUBLIC
-    if not _is_clean(work, path, clean):
+    if found or work.scrubber.found_in(path.encode("utf-8", "surrogatepass")):
         store.delete(artifact)
         artifact.state, artifact.public = ArtifactState.QUARANTINED, False
         artifact.note = "a known secret was still found after scrubbing"
@@ -232,11 +310,10 @@ def _is_unchanged(artifact: Artifact, clean: IO[bytes]) -> bool:
     return hashing.sha256 == artifact.sha256 and store.verify(artifact)
 
 
-def _is_clean(work: _Ingest, path: str, clean: IO[bytes]) -> bool:
-    """The second look, at what is about to be registered: its bytes and its name; of our own records the only one."""
+def _holds_secret(work: _Ingest, clean: IO[bytes], patience: Patience | None = None) -> bool:
+    """The second look, at what is about to be registered; of our own records the only one. Raises PatienceOver."""
     clean.seek(0)
-    name_tells = work.scrubber.found_in(path.encode("utf-8", "surrogatepass"))
-    return not name_tells and not work.scrubber.found_in_stream(clean)
+    return work.scrubber.found_in_stream(clean, patience)
 
 
 def _register_refused(work: _Ingest, path: str, state: ArtifactState, *, size: int = 0, note: str = "") -> None:
@@ -288,7 +365,7 @@ def _index_trajectory(work: _Ingest, trial: int, artifact: Artifact, ledger: Led
         build_index(source, index, answer_digests(ledger.trial(trial)))
         path = f"evidence/trials/{trial}/trajectory.index"
         size = index.tell()
-        _register(work, path, kind_of(path), index, size=size, cut=False, replaced=0)
+        _register_derived(work, path, index, size)
 
 
 def _index_transcript(
@@ -300,7 +377,17 @@ def _index_transcript(
         build_index(conversation, index, answer_digests(ledger.trial(trial)))
         for name, file in (("conversation.json", conversation), ("conversation.index", index)):
             path = f"evidence/trials/{trial}/{name}"
-            _register(work, path, kind_of(path), file, size=file.seek(0, io.SEEK_END), cut=False, replaced=0)
+            _register_derived(work, path, file, file.seek(0, io.SEEK_END))
+
+
+def _register_derived(work: _Ingest, path: str, file: IO[bytes], size: int) -> None:
+    """What was made of files of others, searched with the patience that these left."""
+    try:
+        found = _holds_secret(work, file, _patience(work, path))
+    except PatienceOver:
+        _register_refused(work, path, ArtifactState.TOO_LARGE, size=size, note=WITHHELD)
+        return
+    _register(work, path, kind_of(path), file, size=size, note="", replaced=0, found=found)
 
 
 def tell_conversation(artifact: Artifact, agents: Artifact | None, ledger: TrialLedger, target: IO[bytes]) -> None:
@@ -342,5 +429,6 @@ def register_bytes(run: Run, path: str, data: bytes, *, secrets: Iterable[str] =
     if existing is not None:
         work.known[path] = existing
     with io.BytesIO(data) as file:
-        _register(work, path, kind_of(path), file, size=len(data), cut=False, replaced=0)
+        found = _holds_secret(work, file)
+        _register(work, path, kind_of(path), file, size=len(data), note="", replaced=0, found=found)
     return work.known[path]

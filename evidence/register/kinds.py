@@ -51,7 +51,7 @@ KINDS = (
     Kind("agent_log", "Agent's log", rf"{_TRIAL}/kept/agent/.*", tail=True, crowd=True),
     Kind("artifact", "Artifact", rf"{_TRIAL}/kept/.*", crowd=True),
     Kind("trajectory_atif", "Trajectory (ATIF)", rf"{_JOB}/agent/trajectory\.json"),
-    Kind("harbor_result", "Harbor's result", rf"{_JOB}/result\.json"),
+    Kind("harbor_result", "Harbor's result", rf"({_JOB}|{_TRIAL}/job)/result\.json"),
     Kind("harbor_lock", "Harbor's lock", rf"({_JOB}|{_TRIAL}/job)/lock\.json"),
     Kind("harbor_config", "Harbor's config", rf"({_JOB}|{_TRIAL}/job)/config\.json"),
     Kind("harbor_log", "Harbor's log", rf"{_TRIAL}/job/.*\.(log|txt)", tail=True, crowd=True),

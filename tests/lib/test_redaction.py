@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from html import escape
+from html.entities import html5
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -168,6 +169,75 @@ def test_a_secret_is_removed_whatever_way_each_of_its_characters_is_written(
     scrubbed = scrubber.scrub(around + b" " + spelled + b" " + around)
     assert scrubbed.replaced and spelled not in scrubbed.data
     assert not scrubber.found_in(scrubbed.data)
+
+
+UNITS = {character: [f"{ord(character):04x}"] for character in map(chr, range(32, 127))}
+NAMES = {meant: [name for name, other in html5.items() if other == meant and name.endswith(";")] for meant in UNITS}
+
+
+@st.composite
+def spelled(draw: st.DrawFn, value: str) -> bytes:
+    """A value with each character in one of a few ways, and between two what may stand there."""
+    pick, number = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)), draw(st.randoms(use_true_random=False))
+    junk = draw(st.booleans())
+
+    def written(character: str) -> str:
+        code, amp = ord(character), "&" + "amp;" * number.randint(0, 2)
+        zeros, end = "0" * number.randint(0, 5), number.choice([";", ""])
+        names = NAMES[character]
+        return [
+            character,
+            "\\" * number.randint(1, 8) + f"u{code:04x}",
+            "%" + "25" * number.randint(0, 2) + f"{code:02X}",
+            f"{amp}#{zeros}{code}{end}"
+            if number.random() < 0.5
+            else f"{amp}#{number.choice('xX')}{zeros}{code:x}{end}",
+            amp + number.choice(names) if names else character,
+        ][number.choice(pick)]
+
+    between = [";", "\\", "\\\\;", ""] if junk else [""]
+    return "".join(written(character) + number.choice(between) for character in value).encode()
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.data(), st.text("".join(UNITS), min_size=8, max_size=40), st.sampled_from([b"", b"%", b"&#", b"\\u00", b"%\r"])
+)
+def test_whatever_the_expressions_find_is_found(data: st.DataObject, value: str, before: bytes) -> None:
+    """What is passed over first never hides what would be found: here each expression is asked of everything."""
+    text = before + data.draw(spelled(value)) + b" behind"
+    expressions = [redaction._spelled(piece) for piece in redaction._pieces(value)]
+    expressions += [redaction._folded(form) for form in redaction._base64_forms(value.encode())]
+    expected = [match.span() for expression in expressions for match in expression.finditer(text)]
+    found = list(Scrubber([value])._matches(text))
+    assert all(any(start <= place[0] and place[1] <= end for start, end in found) for place in expected)
+
+
+def test_what_begins_like_a_secret_again_and_again_is_looked_at_once() -> None:
+    """Each of these has more readings than could ever be tried, when a step of the search could be taken back."""
+    token = "3f9c2d1e8b7a6f5049382716a5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6"
+    whole = "".join(f"\\u{ord(sign):04x}" for sign in token)
+    entities = "".join(f"&#{ord(sign)};" for sign in token[:-1])
+    backslashes = "".join("\\" * 8 + f"u{ord(sign):04x}" for sign in token[:-1])
+    scrubbed = Scrubber([token]).scrub(f"{whole} {entities}! {backslashes}!".encode())
+    assert scrubbed.data == f"[REDACTED] {entities}! {backslashes}!".encode()
+
+
+def test_a_secret_is_no_further_away_behind_a_percent_sign() -> None:
+    """What quoted-printable makes of two signs, or of one at the end of a line, does not hide what follows."""
+    escaped = "".join(f"%{ord(sign):02x}" for sign in "a-token-of-some-length")
+    for before in ("%", "%%%", "%\r", "%\r\n", "&#", "%2", "\\u00"):
+        assert Scrubber(["a-token-of-some-length"]).found_in(f"{before}{escaped}".encode()), before
+
+
+@pytest.mark.parametrize("text", [b"x" * 100, b"&#115;" * 100, b"a-secret-value " * 10])
+def test_a_search_that_would_take_longer_than_it_may_says_so(text: bytes) -> None:
+    scrubber = Scrubber(["a-secret-value"])
+    with pytest.raises(redaction.PatienceOver):
+        scrubber.scrub_stream(io.BytesIO(text), io.BytesIO(), redaction.Patience(50))
+    with pytest.raises(redaction.PatienceOver):
+        scrubber.found_in_stream(io.BytesIO(text), redaction.Patience(50))
+    assert scrubber.scrub_stream(io.BytesIO(text), io.BytesIO(), redaction.Patience(100_000)) in (0, 10)
 
 
 def test_a_long_credential_is_found_escaped_in_each_of_its_parts() -> None:

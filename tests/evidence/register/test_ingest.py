@@ -16,6 +16,7 @@ import pytest
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, connection, transaction
 
+from benchsite.lib.redaction import Scrubber
 from evidence.models import Artifact, ArtifactState
 from evidence.register import ingest as ingesting
 from evidence.register import store
@@ -32,7 +33,7 @@ from runs.models.states import LEGAL_ENDINGS
 from runs.models.triggers import GUARDS
 from runs.services import lifecycle
 from runs.services.workers import record_image_locks
-from tests.evidence.folders import passing_run, sha256
+from tests.evidence.folders import RunCase, list_files, passing_run, sha256
 from tests.evidence.rows import row_of, run_of
 from tests.runs.rows import Process
 
@@ -303,7 +304,7 @@ def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pyte
     run, folder = run_of(passing_run(1), tmp_path)
     leak(folder)
 
-    def copy(self: Any, source: Any, sink: Any) -> int:
+    def copy(self: Any, source: Any, sink: Any, patience: Any) -> int:
         sink.write(source.read(10_000_000))
         return 0
 
@@ -315,6 +316,75 @@ def test_a_secret_that_survives_is_quarantined(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(store.NotReadable):
         store.open_stored(artifact)
     assert not any(b"SENTINEL" in path.read_bytes() for path in (tmp_path / "stored").rglob("*") if path.is_file())
+
+
+def _with_log(log: bytes) -> RunCase:
+    case = passing_run(1)
+    transfer = case.trial.event("transfer", purpose="agent_logs", direction="download")
+    list_files(transfer, [{"modified": 0, "path": "log", "sha256": sha256(log), "size": len(log)}])
+    kept = {path: data for path, data in case.trial.kept.items() if not path.startswith("agent/")}
+    case.trial.kept = kept | {"agent/log": log}
+    return case
+
+
+@pytest.mark.parametrize(
+    "log",
+    [b"&#115;" * 20_000, "".join(f"\\u{ord(sign):04x}" for sign in SECRET).encode() * 1_000, SECRET.encode() * 1_000],
+    ids=["many escapes", "many secrets that are escaped", "many secrets"],
+)
+def test_a_file_that_takes_too_long_to_search_is_withheld_here_and_there(
+    log: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "SEARCHED", 300_000)
+    run, folder = run_of(_with_log(log), tmp_path)
+    for _ in range(2):
+        assert ingest(run, folder, secrets=[SECRET]).quarantined == 0
+        row = rows(run)["trials/1/kept/agent/log"]
+        assert (row.state, row.note, row.source_size) == ("truncated_source", ingesting.WITHHELD, len(log))
+        assert stored(row) == (folder / row.path).read_bytes() == b"[REDACTED]"
+        judgement = judge(read_run(folder), cleanup_clean=True, quarantined=quarantined(run))
+        assert judgement.suite.verdict == "passed"  # the record of redactions holds what it was before
+
+
+def test_what_other_trials_wrote_is_searched_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "SEARCHED", 300_000)
+    run, folder = run_of(passing_run(2), tmp_path)
+    for number in (1, 2):
+        (folder / f"trials/{number}/kept/agent").mkdir(parents=True, exist_ok=True)
+    (folder / "trials/1/kept/agent/log").write_bytes(b"&#115;" * 20_000)
+    (folder / "trials/2/kept/agent/log").write_bytes(b"before " + SECRET.encode())
+    ingest(run, folder, secrets=[SECRET])
+    assert rows(run)["trials/1/kept/agent/log"].note == ingesting.WITHHELD
+    assert stored(rows(run)["trials/2/kept/agent/log"]) == b"before [REDACTED]"
+
+
+def test_no_log_takes_the_time_of_what_decides_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "SEARCHED", 0)
+    run, folder = run_of(_with_log(b"a log"), tmp_path)
+    ingest(run, folder, secrets=[SECRET])
+    assert rows(run)["trials/1/kept/agent/log"].note == ingesting.WITHHELD
+    whole = ("kept/verifier/reward.json", "job/result.json", "job/lock.json", "job/task__AbCdEfG/result.json")
+    assert {rows(run)[f"trials/1/{path}"].state for path in whole} == {"ok"}
+    assert judge(read_run(folder), cleanup_clean=True, quarantined=quarantined(run)).suite.verdict == "passed"
+
+
+def test_copies_of_a_file_are_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    real = Scrubber.found_in_stream
+
+    def count(self: Any, source: Any, patience: Any = None) -> bool:
+        found = real(self, source, patience)
+        searched.append(getattr(source, "size", 0))
+        return found
+
+    monkeypatch.setattr(Scrubber, "found_in_stream", count)
+    run, folder = run_of(passing_run(1), tmp_path)
+    for copy in ("kept/agent", "job/task__AbCdEfG/agent", "job/task__AbCdEfG/artifacts"):
+        (folder / "trials/1" / copy).mkdir(parents=True, exist_ok=True)
+        (folder / "trials/1" / copy / "log").write_bytes(b"x" * 12_345)
+    ingest(run, folder, secrets=[SECRET])
+    assert searched.count(12_345) == 1
+    assert [stored(row) for path, row in rows(run).items() if path.endswith("/log")] == [b"x" * 12_345] * 3
 
 
 def test_a_secret_in_a_file_name_is_quarantined_and_not_in_the_row(tmp_path: Path) -> None:

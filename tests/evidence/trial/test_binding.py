@@ -1,5 +1,6 @@
 """Folder, run's record, journal, spec and ledger are of one run, and the ledger's lines lie where its agents asked."""
 
+import math
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from benchsite.lib.folder import Folder
 from evidence.reading.tree import tree_files, tree_sha256
 from evidence.suite.judgement import judge
 from evidence.suite.run_facts import Expected, read_run
+from evidence.trial.binding import SLACK_S, _seconds
 from evidence.trial.classify import classify_trial
 from runs.outcomes.buckets import Verdict
 from tests.evidence.folders import RUN_ID, RunCase, at, load_run, passing_run, request
@@ -101,7 +103,13 @@ def stranger(number: int, place: str) -> Change:
     """A line of a trial number that is none of the run's, at a time of the first trial's agent or before it."""
 
     def change(run: RunCase) -> None:
-        time = run.asked_at(1) if place == "during" else at(0)
+        stranger_at(number, run.asked_at(1) if place == "during" else at(0))(run)
+
+    return change
+
+
+def stranger_at(number: int, time: str) -> Change:
+    def change(run: RunCase) -> None:
         run.ledger.insert(1, request(number, at=time))
         _in_order(run)
 
@@ -134,6 +142,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a run of before": (older, "passed.reward_1"),
     "a run of before whose record names a ledger": (both(older, record(ledger_sha256="0" * 64)), FOREIGN),
     "asked before its container was opened": (move("agent", "opened", -1.5), TIMES),
+    "asked as long before it was opened as clocks may differ": (move("agent", "opened", -SLACK_S), NO_COMPLETION),
     "asked before its command began": (since_command(-1.5), NO_COMPLETION),
     "asked when its command began": (since_command(0), "passed.reward_1"),
     "asked when its command ended": (move("agent", "exec", 0, purpose="agent"), "passed.reward_1"),
@@ -150,6 +159,9 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a run without a time zone": (record(started_at="2026-06-17T04:00:00"), "integrity.run_unreadable"),
     "the readiness question": (stranger(4, "before"), "passed.reward_1"),
     "the readiness question during a trial": (stranger(4, "during"), TRIALS),
+    "the readiness question when the agent's container was opened": (
+        lambda run: stranger_at(4, run.trial.event("opened", role="agent")["at"])(run), TRIALS,
+    ),
     "a question of a number that nobody has": (stranger(5, "before"), TRIALS),
     "reversed": (lambda run: run.ledger.__setitem__(slice(1, -1), run.ledger[-2:0:-1]), BROKEN),
     "an answer of status 500": (lambda run: run.lines_of(1)[0].update(status=500), BROKEN),
@@ -167,6 +179,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
         TRIALS,
     ),
 }  # fmt: skip
+
+
+def test_between_two_of_which_one_is_no_time_lies_no_interval() -> None:
+    assert math.isnan(_seconds("soon", at(0))) and math.isnan(_seconds(at(0), "soon"))
 
 
 @pytest.mark.parametrize("name", CHANGES)

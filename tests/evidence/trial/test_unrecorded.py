@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from evidence.reading.observed import parse
+from evidence.reading.own_records import supervision_problem
 from evidence.suite.run_facts import read_run
 from evidence.trial.classify import classify_trial
-from evidence.trial.run_checks import PREPARED
+from evidence.trial.run_checks import PREPARED, owned_check
 from runs.checks.readiness import ANSWER, CREDENTIAL, MODEL
 from runs.outcomes.buckets import Bucket
+from runs.ownership.format import load as load_journal
 from tests.evidence.folders import RunCase, list_files, load_run, passing_run, preflight_check, sha256
 
 REAL = Path(__file__).parents[2] / "fixtures/real-run"
@@ -238,3 +241,97 @@ def test_a_file_that_a_verifier_wrote_beside_its_reward_is_kept_and_decides_noth
     folder = run.write(tmp_path / "run")
     assert classify_trial(read_run(folder).trials[0]).code == code
     assert (folder / "trials/1/kept/verifier/reward-details.json").read_bytes() == beside
+
+
+def _owns(role: str, number: int, **changes: object) -> Change:
+    """As many containers of one role as this belong to the first trial."""
+
+    def change(run: RunCase) -> None:
+        (one,) = [each for each in run.journal["resources"] if each["role"] == role and each["trial"] == 1]
+        more = [one | {"nonce": f"{n}e" * 16, "resource_id": f"{n}e" * 32} | changes for n in range(1, number)]
+        run.journal["resources"] += more
+
+    return change
+
+
+def _stopped(change: Change) -> Change:
+    """The agent was stopped, so that a verifier that was ready is removed and another takes its place."""
+
+    def changed(run: RunCase) -> None:
+        run.trial.event("exec", purpose="agent").update(exit_code=None, timed_out=True)
+        change(run)
+
+    return changed
+
+
+def _runs(number: int) -> Change:
+    """As many processes as this are the first trial's."""
+
+    def change(run: RunCase) -> None:
+        first = run.journal["processes"][0]
+        run.journal["processes"] = [{**first, "pid": 100 + n, "pgid": 100 + n, "sid": 100 + n} for n in range(number)]
+        run.trial.supervision["process"].update(pid=100, pgid=100, sid=100)  # type: ignore[index]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "held"),
+    [
+        (_owns("agent", 1), True),
+        (_owns("agent", 2), False),
+        (_owns("agent", 2, resource_id=None), True),  # of a creation that failed
+        (_owns("verifier", 2), False),
+        (_stopped(_owns("verifier", 2)), True),
+        (_stopped(_owns("verifier", 3)), False),
+        (_runs(2), True),
+        (_runs(3), False),
+    ],
+)
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_trial_has_no_more_containers_and_processes_than_one_has(
+    change: Change, held: bool, tasks: int, tmp_path: Path
+) -> None:
+    run = passing_run(tasks)
+    change(run)
+    folder = run.write(tmp_path / "run")
+    journal = load_journal((folder / "journal.json").read_bytes())
+    assert owned_check(journal, parse((folder / "trials/1/observed.jsonl").read_bytes()), 1).ok is held
+
+
+FIRST, LAST = 2**53, 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("place", "within", "beyond"),
+    [
+        (("process", "pid"), FIRST, LAST),
+        (("process", "pid"), -FIRST, -LAST),
+        (("mono_started",), 0, -0.5),
+        (("mono_started",), 0.5, -1),
+        (("mono_ended",), float(FIRST), float(2 * FIRST)),
+        (("exit_code",), 255, 256),
+        (("exit_code",), 0, -1),
+        (("signal",), 1, 0),
+        (("signal",), 64, 65),
+    ],
+)
+def test_a_number_of_our_own_record_is_within_its_bounds(place: tuple[str, ...], within: float, beyond: float) -> None:
+    for value, held in ((within, True), (beyond, False)):
+        document = dict(passing_run(1).trial.supervision or {})
+        document.update(exit_code=None, signal=None, process=dict(document["process"]))
+        target = document
+        for name in place[:-1]:
+            target = target[name]
+        target[place[-1]] = value
+        assert (supervision_problem(document) == "") is held
+
+
+def test_a_record_of_a_process_that_is_mistyped_is_no_record(tmp_path: Path) -> None:
+    document = dict(passing_run(1).trial.supervision or {})
+    assert supervision_problem(document) == ""
+    assert supervision_problem({**document, "interrupted": "no"})
+    assert supervision_problem({**document, "exit_code": 0, "signal": 9}) == "an exit code and a signal"
+    run = passing_run(1)
+    run.trial.supervision.update(interrupted="no")  # type: ignore[union-attr]
+    assert classify_trial(read_run(run.write(tmp_path / "run")).trials[0]).bucket is Bucket.ERROR

@@ -89,12 +89,12 @@ def cancel_run(request: HttpRequest, run: str) -> HttpResponse:
     return answer(run_document(access.run_or_404(user, found.pk), private=private, outcome=outcome))
 
 
-@router.get("/endpoints", auth=_READ, summary="List endpoints", tags=["endpoints"], **_documented("endpoints.v1", 400))
+@router.get("/endpoints", auth=_READ, summary="List endpoints", tags=["endpoints"], **_documented("endpoints.v2", 400))
 def list_endpoints(request: HttpRequest) -> HttpResponse:
     """The endpoints in use, by name."""
     only(request)
     access.require(person(request), access.VIEW)
-    return answer(endpoints_document(Endpoint.objects.filter(active=True).defer("record").order_by("name")))
+    return answer(endpoints_document(Endpoint.objects.filter(active=True).order_by("name")))
 
 
 def _run_id(text: str) -> UUID:

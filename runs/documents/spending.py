@@ -122,6 +122,14 @@ class Left:
         return "tokens" if self.tokens == 0 else "money" if self.money == 0 else ""
 
 
+def left_document(left: Mapping[str, Left]) -> JsonObject:
+    """What is left of budgets, by scope, as documents hold it."""
+    return {
+        scope: {"tokens": one.tokens, "money": None if one.money is None else amount_of(one.money)}
+        for scope, one in left.items()
+    }
+
+
 def gateway_spending(
     prices: Prices | None, limits: RateLimits | None, budgets: Budgets | None, left: Mapping[str, Left]
 ) -> JsonObject:

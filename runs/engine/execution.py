@@ -23,14 +23,14 @@ from benchsite.lib.problems import DocumentError
 from benchsite.lib.redaction import Scrubber
 from runs.containers import EngineError, connect
 from runs.documents.run_spec import RunSpec, load_spec
-from runs.documents.spending import Left, budget_words
+from runs.documents.spending import Left, budget_words, left_document
 from runs.engine.assets import AssetError, load_assets
 from runs.engine.ending.conclusion import Secrets, conclude, resource_states
 from runs.engine.host.ca_files import CaFileError, read_ca_file
 from runs.engine.host.credentials import CredentialError, read_credential
 from runs.engine.host.folder import RUN_FACTS_SCHEMA, FactsDamaged, RunFolder, write_document
 from runs.engine.host.same_engine import remember_engine
-from runs.engine.network.budgets import left_document, left_for_gateway, reached_before_trial
+from runs.engine.network.budgets import left_for_gateway, reached_before_trial
 from runs.engine.network.egress import prove_egress
 from runs.engine.network.endpoint_readiness import Readiness, check_readiness
 from runs.engine.network.gateway import (

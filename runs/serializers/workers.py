@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.problems import Problem
 from benchsite.lib.serializing import Document, serializes, timestamp
+from runs.documents.spending import Left, left_document
 from runs.models import Endpoint, EndpointStop, EndpointTest, Run, Worker
 from runs.services.workers import report_of
 
@@ -21,16 +23,20 @@ def prepare_document(harness: Mapping[str, Any], images: Mapping[str, Any]) -> D
     return {"harness": harness, "images": images}
 
 
-@serializes("benchsite.endpoints/v1")
+@serializes("benchsite.endpoints/v2")
 def endpoints_document(endpoints: Iterable[Endpoint]) -> Document:
     """Registered endpoints."""
     return {"endpoints": [endpoint_fields(endpoint) for endpoint in endpoints]}
 
 
-@serializes("benchsite.endpoint-record/v1")
-def endpoint_document(endpoint: Endpoint, tests: Iterable[EndpointTest]) -> Document:
-    """One endpoint with its last connection tests."""
-    return {**endpoint_fields(endpoint), "tests": [_test(test) for test in tests]}
+@serializes("benchsite.endpoint-record/v2")
+def endpoint_document(endpoint: Endpoint, left: Mapping[str, Left], tests: Iterable[EndpointTest]) -> Document:
+    """One endpoint with what is left of its budgets over runs, and its last connection tests."""
+    return {
+        **endpoint_fields(endpoint),
+        "budgets_left": left_document(left),
+        "tests": [_test(test) for test in tests],
+    }
 
 
 @serializes("benchsite.endpoint-test/v1")
@@ -74,9 +80,15 @@ def scripted_endpoint_document(base_url: str, models: list[str]) -> Document:
 
 
 def endpoint_fields(endpoint: Endpoint) -> Document:
-    """What everybody may see: the address and the names, not the credential's place."""
-    names = ("name", "version", "model", "served_model", "base_url", "route", "scripted", "active", "record_sha256")
-    return {name: getattr(endpoint, name) for name in names}
+    """What everybody may see: the address, the names and what is spent, not the places of credential and CA file."""
+    names = ("name", "version", "model", "served_models", "base_url", "route")
+    record = stored_object(endpoint.record)
+    return {
+        **{name: getattr(endpoint, name) for name in names},
+        "private_addresses": record.get("private_addresses", "allowed"),
+        **{name: getattr(endpoint, name) for name in ("scripted", "active", "record_sha256")},
+        **{name: record.get(name) for name in ("prices", "limits", "budgets")},
+    }
 
 
 def _test(test: EndpointTest) -> Document:

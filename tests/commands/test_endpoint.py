@@ -1,13 +1,15 @@
 """Endpoints from a terminal: a record's file becomes a version, and an endpoint is taken out of use."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs.models import AuditEntry, Endpoint, EndpointStop
+from runs.models import AuditEntry, Endpoint, EndpointStop, EndpointUsage
 from tests.commands.calling import Result, command
+from tests.commands.schemas import validated
 from tests.documents import samples
 from tests.runs.rows import person, run_row
 
@@ -109,3 +111,43 @@ def test_one_that_was_retired_can_still_be_stopped(file: Path) -> None:
     register(file, samples.endpoint())
     command("endpoint", "retire", "local-model", "--user", "ada")
     assert command("endpoint", "stop", "local-model", "--reason", "its last run", "--user", "olga").code == 0
+
+
+SPENDING = {
+    "prices": {"currency": "USD", "date": "2026-11-30", "input": "2.50", "cached_input": "0.25", "output": "10.00"},
+    "limits": {"requests_per_minute": 60},
+    "budgets": {"trial": {"tokens": 5000}, "day": {"tokens": 1000, "money": "1.50"}},
+}
+
+
+def test_list_and_show_have_every_name_and_all_of_prices_limits_and_budgets(file: Path) -> None:
+    assert register(file, samples.endpoint_v2() | SPENDING).code == 0
+    name = samples.endpoint_v2()["name"]
+    today = datetime.now(UTC).date()
+    EndpointUsage.objects.create(run_key="a" * 32, endpoint_name=name, day=today, tokens=400)
+    shown = validated(command("endpoint", "show", name, "--user", "olga", "--json").json)
+    [listed] = validated(command("endpoint", "list", "--user", "olga", "--json").json)["endpoints"]
+    assert listed["served_models"] == ["small-model-2026-05-01", "org/small-model"]
+    assert listed["prices"] == SPENDING["prices"] and listed["limits"]["requests_per_minute"] == 60
+    assert listed["budgets"]["day"] == {"tokens": 1000, "money": "1.50"} and listed["budgets"]["run"] is None
+    assert {key: shown[key] for key in listed} == listed
+    assert shown["budgets_left"] == {"day": {"tokens": 600, "money": "1.50"}}
+    said = command("endpoint", "show", name, "--user", "olga").out
+    assert "2.50 input, 0.25 cached input, 10.00 output USD a million tokens, as of 2026-11-30" in said
+    assert "60 requests a minute" in said and "600 tokens and 1.50 USD left" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"prices": {"currency": "USD"}}, "bad_endpoint.missing_field"),
+        ({"prices": SPENDING["prices"] | {"input": 2.5}}, "bad_endpoint.wrong_type"),
+        ({"limits": {}}, "bad_endpoint.empty"),
+        ({"budgets": {"trial": {}}}, "bad_endpoint.empty"),
+        ({"budgets": {"day": {"money": "1.00"}}, "prices": None}, "endpoint.budget_without_prices"),
+        ({"controls": ["max_tokens", "reasoning_effort"]}, "bad_endpoint.unexpected_value"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(file: Path, change: dict[str, Any], code: str) -> None:
+    refused = register(file, samples.endpoint_v2() | SPENDING | change, "--json")
+    assert refused.code == 2 and code in {problem["code"] for problem in refused.json["problems"]}

@@ -4,7 +4,7 @@ import docker
 
 from runs.documents.ledger import read_ledger
 from runs.documents.run_spec import RunSpec
-from runs.documents.spending import Left, amount_of
+from runs.documents.spending import Left
 from runs.engine.network.gateway import RunGateway
 from runs.engine.network.gateway_log import container_log
 from runs.services import endpoint_usage
@@ -26,11 +26,3 @@ def reached_before_trial(api: docker.APIClient, gateway: RunGateway, spec: RunSp
     endpoint_usage.record(run_key, endpoint.name, report, endpoint.prices)
     own = Left.of(endpoint.budgets.run, *endpoint_usage.used(report, endpoint.prices))
     return endpoint_usage.reached({"run": own} | left_for_gateway(spec))
-
-
-def left_document(left: dict[str, Left]) -> dict[str, object]:
-    """As the run's record holds it."""
-    return {
-        scope: {"tokens": one.tokens, "money": None if one.money is None else amount_of(one.money)}
-        for scope, one in left.items()
-    }

@@ -1,6 +1,7 @@
 """Registers, retires, stops, lists and shows endpoints, and tests the connection to one from a worker."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from benchsite.lib import words
+from benchsite.lib.canonical import stored_object
 from benchsite.lib.database import retry_database
 from benchsite.lib.problems import DocumentError
 from benchsite.lib.serializing import Exit
+from runs.documents.spending import Left
 from runs.management.command import SiteCommand
 from runs.management.files import read_document
 from runs.management.run_text import print_checks
@@ -26,8 +29,9 @@ from runs.serializers.workers import (
     endpoint_test_document,
     endpoints_document,
 )
-from runs.services import access, endpoint_switch, endpoint_testing, registry
+from runs.services import access, endpoint_switch, endpoint_testing, endpoint_usage, registry
 from runs.services.refusals import BadInput
+from runs.web.presenting import specs
 from runs.web.presenting.check_rows import connection_outcome
 
 _POLL_S = 0.5
@@ -38,6 +42,24 @@ _EXITS = {
     ConnectionOutcome.UNPROVED: Exit.ERROR,
     ConnectionOutcome.NOT_MADE: Exit.ERROR,
 }
+
+
+def _lines(endpoint: Endpoint, left: Mapping[str, Left]) -> list[tuple[str, Any]]:
+    """What is known of an endpoint, a line each; what it does not have is left out."""
+    fields = endpoint_fields(endpoint)
+    said = specs.spending(fields, left)
+    prices = fields.pop("prices")
+    fields["served_models"] = ", ".join(fields["served_models"]) or "none"
+    if prices is not None:
+        kinds = {"input": "input", "cached_input": "cached input", "output": "output"}
+        amounts = [f"{prices[name]} {word}" for name, word in kinds.items() if prices[name]]
+        fields["prices"] = f"{', '.join(amounts)} {prices['currency']} a million tokens, as of {prices['date']}"
+    del fields["limits"], fields["budgets"]
+    if said["pace"]:
+        fields["limits"] = ", ".join(said["pace"])
+    for whose, amount, rest in said["budgets"]:
+        fields[f"budget, {whose}"] = f"{amount}, {rest}" if rest else amount
+    return list(fields.items())
 
 
 class Command(SiteCommand):
@@ -84,7 +106,7 @@ class Command(SiteCommand):
         return self._report(self._wait(test) if options["wait"] else test)
 
     def _list(self) -> Exit:
-        rows = list(Endpoint.objects.filter(active=True).defer("record").order_by("name"))
+        rows = list(Endpoint.objects.filter(active=True).order_by("name"))
         if not rows and self.output.on_terminal:
             self.output.line("There is no endpoint yet. Register one with manage.py endpoint register FILE.")
         elif rows:
@@ -129,11 +151,12 @@ class Command(SiteCommand):
         return Exit.DONE
 
     def _show(self, endpoint: Endpoint) -> Exit:
-        self.output.table(("field", "value"), list(endpoint_fields(endpoint).items()))
+        left = endpoint_usage.of_record(endpoint.name, stored_object(endpoint.record))
+        self.output.table(("field", "value"), _lines(endpoint, left))
         tests = endpoint_testing.last_tests(endpoint)
         for test in tests:
             self._print(test)
-        self.output.json(endpoint_document(endpoint, tests))
+        self.output.json(endpoint_document(endpoint, left, tests))
         return Exit.DONE
 
     def _wait(self, test: EndpointTest) -> EndpointTest:

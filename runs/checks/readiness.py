@@ -171,10 +171,17 @@ _NO_SUCH_MODEL = re.compile(
 )
 
 
+# The models for which the agent's LiteLLM 1.75.8 sends the limit by its newer name, the only one that they take.
+_NEWER = re.compile(
+    r".*gpt-5.*|(.*/)?o[134](-mini|-pro|-preview|-deep-research){0,2}(-[0-9]{4}-[0-9]{2}-[0-9]{2})?", re.DOTALL
+)
+
+
 def question(model: str, max_tokens: int, sampling: Mapping[str, int | float]) -> dict[str, Any]:
     """The request's body, with the fields of the agent's first request: `max_tokens` and `sampling` as declared."""
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": PROMPT}]
-    return {"model": model, "messages": messages, "max_tokens": max_tokens, **sampling, "tools": [TOOL]}
+    limit = "max_completion_tokens" if _NEWER.fullmatch(model) else "max_tokens"
+    return {"model": model, "messages": messages, limit: max_tokens, **sampling, "tools": [TOOL]}
 
 
 def is_question(messages: list[dict[str, Any]]) -> bool:

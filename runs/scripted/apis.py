@@ -1,13 +1,14 @@
 """The scripted endpoint in other APIs: a script plays chat completions, and here its answers are said as each API says
 them, whole or as a stream. Pure.
 
-A script calls a tool named `bash`; who offers another set of tools gets the words alone.
+A script calls a tool named `bash`; a client that runs commands by a tool of another name has that one called, and who
+offers none gets the words alone.
 """
 
 import base64
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 CHAT, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
@@ -61,9 +62,21 @@ def streamed(path: str, answer: dict[str, Any], include_usage: bool = True) -> I
             yield from _response_events(answer)
 
 
-def _offers_bash(request: dict[str, Any]) -> bool:
+# The tools by which clients run a command, and how each is told it: mini-swe-agent's, Claude Code's, Codex's.
+_RUNNERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "bash": lambda command: {"command": command},
+    "Bash": lambda command: {"command": command, "description": "As the script says"},
+    "exec_command": lambda command: {"cmd": command},
+    "shell_command": lambda command: {"command": command},
+    "shell": lambda command: {"command": ["bash", "-c", command]},
+}
+
+
+def _runner(request: dict[str, Any]) -> str | None:
+    """The first of them that the request offers."""
     tools = request.get("tools")
-    return isinstance(tools, list) and any(isinstance(tool, dict) and tool.get("name") == "bash" for tool in tools)
+    offered = {tool.get("name") for tool in tools if isinstance(tool, dict)} if isinstance(tools, list) else set()
+    return next((name for name in _RUNNERS if name in offered), None)
 
 
 def _spoken(request: dict[str, Any], body: dict[str, Any]) -> tuple[str, list[dict[str, Any]], str]:
@@ -71,9 +84,18 @@ def _spoken(request: dict[str, Any], body: dict[str, Any]) -> tuple[str, list[di
     choice = body["choices"][0]
     message = choice["message"]
     calls = message.get("tool_calls") or []
-    if calls and not _offers_bash(request):
+    runner = _runner(request)
+    if calls and runner is None:
         return message["content"], [], "stop"
-    return message["content"] or "", calls, choice["finish_reason"]
+    return message["content"] or "", [_called(runner, call) for call in calls if runner], choice["finish_reason"]
+
+
+def _called(runner: str, call: dict[str, Any]) -> dict[str, Any]:
+    """The script's call as one of that tool; a call of another name than the script's own stays what it is."""
+    if call["function"]["name"] != "bash":
+        return call
+    said = _RUNNERS[runner](json.loads(call["function"]["arguments"])["command"])
+    return {**call, "function": {"name": runner, "arguments": json.dumps(said)}}
 
 
 def _embeddings(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
@@ -128,13 +150,19 @@ def _response(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
         "instructions": None,
+        "max_output_tokens": request.get("max_output_tokens"),
         "metadata": {},
         "output": output,
         "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
         "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
         "tools": [],
         "top_p": 1.0,
+        "truncation": "disabled",
+        "user": None,
         "usage": {
             "input_tokens": prompt,
             "input_tokens_details": {"cached_tokens": 0},

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runs.scripted.scripts import TASKS, Mode, Step, script
+from runs.scripted.server import DATE
 from tests.engine import hostility
 from tests.engine.looking import CONTAINERS, After, Live, look_after, look_live, started_roles
 from tests.engine.plays import Stage, record
@@ -18,11 +19,14 @@ from tests.engine.site import GateSite, copied_site, prepared_site, serving, wai
 
 HANG, HOSTILE, FAILING, KILLED, LOST = "gate-hang", "gate-hostile", "gate-failing", "gate-killed", "gate-lost"
 OUTPUTS, BUDGET = "gate-outputs", "gate-budget"
+# A model that takes the limit of tokens by its newer name only, and that answers with a date in its name.
+NEWER = "gate-gpt-5"
 # Forms of real endpoints: a mode for each of the three tasks.
 FORMS = {
     "gate-forms-kept": (Mode.SIGNED, Mode.IN_PARTS, Mode.ODD_NAME),
     "gate-forms-ended": (Mode.CONTEXT_OVERFLOW, Mode.REASONING_CUT, Mode.REFUSING),
     "gate-forms-failing": (Mode.RATE_LIMITED, Mode.RATE_LIMITED_INSIDE, Mode.BANNER),
+    NEWER: (Mode.POSITIVE, Mode.DATED_NAME, Mode.NO_USAGE),
 }
 # The readiness question takes less of it, and an agent's first question more.
 ON_A_BUDGET = {
@@ -84,7 +88,8 @@ def gate(prepared: GateSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with serving(stage, key) as base_url:
         stage.plays = _plays(base_url)
         for alias in (HANG, HOSTILE, FAILING, KILLED, LOST, OUTPUTS, *FORMS):
-            prepared.register(record(alias, base_url, str(key_file)))
+            other = {"served_model": alias + DATE} if alias == NEWER else {}
+            prepared.register(record(alias, base_url, str(key_file)) | other)
         prepared.register(_of_v2(record(BUDGET, base_url, str(key_file))) | ON_A_BUDGET)
         with prepared.worker() as worker:
             yield Gate(prepared, stage, key, base_url, worker)

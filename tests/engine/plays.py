@@ -22,6 +22,9 @@ class Stage:
 
     def answer(self, request: dict[str, Any]) -> Answer:
         alias, messages = str(request.get("model")), request["messages"]
+        if "gpt-5" in alias and "max_tokens" in request:  # as those models answer
+            error = {"code": "unsupported_parameter", "param": "max_tokens", "type": "invalid_request_error"}
+            return Answer(400, {"error": error | {"message": "Use 'max_completion_tokens' instead."}})
         task = task_of(messages)
         if task is None:  # what a hostile command asks by itself
             return Answer(200, completion(alias, Step("Nothing to do.", "true"), messages))
@@ -29,7 +32,7 @@ class Stage:
             self.heard[alias, task.name] = messages
         part = self.plays[alias][task.name]
         if isinstance(part, Mode):
-            return _renamed(answer_to({**request, "model": ALIAS_PREFIX + part}), alias)
+            return _renamed(answer_to({**request, "model": ALIAS_PREFIX + part}), ALIAS_PREFIX + part, alias)
         return Answer(200, completion(alias, part[min(spoken(messages), len(part) - 1)], messages))
 
     def forget(self, alias: str) -> None:
@@ -42,9 +45,9 @@ class Stage:
         return "\n".join(str(part) for content in told for part in json.loads(content).values())
 
 
-def _renamed(answer: Answer, alias: str) -> Answer:
-    named = {**answer.body, "model": alias} if "model" in answer.body else answer.body
-    return replace(answer, body=named)
+def _renamed(answer: Answer, played: str, alias: str) -> Answer:
+    body = answer.body
+    return replace(answer, body={**body, "model": body["model"].replace(played, alias)}) if "model" in body else answer
 
 
 def record(alias: str, base_url: str, key_file: str) -> dict[str, Any]:

@@ -139,3 +139,16 @@ def test_the_question_has_the_very_fields_that_the_agent_sends():
     assert asked.keys() == first.keys() and asked["tools"] == first["tools"]
     assert [message["role"] for message in asked["messages"]] == [message["role"] for message in first["messages"]]
     assert [message.keys() for message in asked["messages"]] == [message.keys() for message in first["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        ("small", "max_tokens"), ("gpt-4o", "max_tokens"), ("o3-mini-custom", "max_tokens"), ("qwen/o5", "max_tokens"),
+        ("my-gpt-5-proxy", "max_completion_tokens"), ("openai/o3-mini", "max_completion_tokens"),
+        ("o1-2024-12-17", "max_completion_tokens"),
+    ],
+)  # fmt: skip
+def test_the_limit_is_asked_for_by_the_name_that_the_agent_uses_for_the_model(model: str, limit: str) -> None:
+    fields = question(model, 16, {})
+    assert {name: value for name, value in fields.items() if "tokens" in name} == {limit: 16}

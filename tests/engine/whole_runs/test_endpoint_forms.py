@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runs.scripted.scripts import Mode
-from tests.engine.conftest import FORMS, EndedRun
+from tests.engine.conftest import FORMS, NEWER, EndedRun
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -16,6 +16,9 @@ EXPECTED: dict[Mode, tuple[str, list[tuple[str, str | None]], set[str]]] = {
     Mode.SIGNED: ("passed", [OK] * 4, set()),
     Mode.IN_PARTS: ("passed", [OK] * 4, set()),
     Mode.ODD_NAME: ("passed", [OK] * 6, set()),
+    Mode.POSITIVE: ("passed", [OK] * 4, set()),
+    Mode.DATED_NAME: ("passed", [OK] * 4, set()),
+    Mode.NO_USAGE: ("passed", [OK] * 4, set()),
     Mode.CONTEXT_OVERFLOW: (
         "passed", [OK, OK, ("upstream_error", "context_window")], {"context_window_exceeded"},
     ),
@@ -41,6 +44,11 @@ def test_each_form_is_judged_as_what_it_is(forms: dict[str, EndedRun], alias: st
     assert [(line["kind"], line["code"]) for line in asked(forms[alias], ordinal)] == kinds
     assert (trial["code"] or trial["bucket"]) == code
     assert TELLING & set(trial["badges"]) == badges
+
+
+def test_usage_that_the_endpoint_does_not_report_is_not_made_up(forms: dict[str, EndedRun]) -> None:
+    reported = [[line["completion_tokens"] for line in asked(forms[NEWER], n)] for n in (2, 3)]
+    assert all(reported[0]) and reported[1] == [None] * 4
 
 
 def test_the_seconds_of_the_rate_limit_stand_in_the_ledger(forms: dict[str, EndedRun]) -> None:

@@ -1,0 +1,1 @@
+"""Programs that nobody here wrote, tried with the gateway by `script/peers`; no part of the tests that CI runs."""

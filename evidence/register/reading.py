@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from evidence.models import READABLE, Artifact
+from evidence.models import READABLE, Artifact, ExperimentFile
 from evidence.register import store
 from evidence.register.ingest import tell_conversation
 from evidence.trajectory.index import build_index
@@ -123,6 +123,26 @@ def _agents_own(files: ExitStack, artifact: Artifact, index: Artifact | None) ->
     scratch = files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     build_index(source, scratch)
     return Trajectory(source, scratch)
+
+
+@contextmanager
+def open_handed_in(file: ExperimentFile) -> Iterator[OpenedTrajectory]:
+    """A trajectory that was handed in with a job. It has no index and no ledger; it is read as it is asked for."""
+    if not file.readable or not file.size:
+        yield OpenedTrajectory(None, f"The trajectory cannot be shown: {file.get_state_display().lower()}. {file.note}")
+        return
+    with ExitStack() as files:
+        try:
+            source = files.enter_context(store.open_stored(file))
+            scratch = files.enter_context(tempfile.TemporaryFile())
+            build_index(source, scratch)
+            trajectory = Trajectory(source, scratch)
+            opened = OpenedTrajectory(trajectory, trajectory.reason or "")
+        except store.StorageFails:
+            opened = OpenedTrajectory(None, _NO_ANSWER)
+        except (OSError, store.NotReadable):
+            opened = OpenedTrajectory(None, _LOST)
+        yield opened
 
 
 def _why_none(trial: Trial, found: dict[str, Artifact]) -> str:

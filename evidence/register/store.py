@@ -44,6 +44,21 @@ class StorageFails(StorageOutage):
 _asking = partial(asking_storage, StorageFails)
 
 
+class Kept(Protocol):
+    """A row of a file that the storage may hold: of a run's register, or of what was handed in with a job."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def stored(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def readable(self) -> bool: ...
+
+
 class Source(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
@@ -111,7 +126,7 @@ def delete(artifact: Artifact) -> None:
         artifact.stored = ""
 
 
-def open_stored(artifact: Artifact) -> IO[bytes]:
+def open_stored(artifact: Kept) -> IO[bytes]:
     """The stored bytes, seekable. Raises NotReadable, or FileNotFoundError when the storage lost them.
 
     Here or while they are read: StorageFails when it cannot be told.
@@ -152,7 +167,7 @@ class _Stored(io.RawIOBase):
         super().close()
 
 
-def chunks(artifact: Artifact) -> Iterator[bytes]:
+def chunks(artifact: Kept) -> Iterator[bytes]:
     """All bytes in pieces. The last piece comes only after the whole hash was found right; else HashDiffers.
 
     Hashing goes on beside the sending, so that the check costs little time.

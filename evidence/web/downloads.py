@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
-from evidence.models import Artifact
+from evidence.models import Artifact, ExperimentFile
 from evidence.register import store
 from evidence.register.export import ExportRefused, export
 from evidence.register.kinds import TITLES
@@ -50,6 +50,31 @@ def download(request: HttpRequest, key: str) -> HttpResponseBase:
         response["Content-Range"] = f"bytes */{artifact.size}"
         return _sealed(response, tag)
     return _sealed(_body(request, artifact, part), tag)
+
+
+@require_safe
+def handed_in(request: HttpRequest, key: str) -> HttpResponseBase:
+    """A file that came in with a job, for operators alone: as an attachment, its hash checked, the read audited."""
+    access.require(request.user, access.READ_PRIVATE)
+    file = ExperimentFile.objects.select_related("experiment").filter(key=key).first()
+    if file is None or not file.readable:
+        raise Http404("There is nothing to download.")
+    tag = f'"{file.sha256}"'
+    if request.headers.get("If-None-Match") == tag:
+        return _sealed(HttpResponse(status=304), tag)
+    response: HttpResponseBase
+    if request.method == "HEAD":
+        response = HttpResponse(content_type="application/octet-stream")
+    else:
+        detail = {"sha256": file.sha256, "bytes": file.size, "experiment": file.experiment.key}
+        audit.record(AuditKind.DOWNLOAD, user=request.user, subject=file.path, detail=detail)
+        response = StreamingHttpResponse(store.chunks(file), content_type="application/octet-stream")
+    response["Content-Length"] = str(file.size)
+    name = file.path.rpartition("/")[2]
+    response["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    _sealed(response, tag)
+    del response["Accept-Ranges"]
+    return response
 
 
 def _body(request: HttpRequest, artifact: Artifact, part: tuple[int, int] | None) -> HttpResponseBase:

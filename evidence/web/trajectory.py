@@ -39,6 +39,7 @@ def trajectory_page(request: HttpRequest, key: UUID, ordinal: int) -> HttpRespon
         context = _context(request, trial, opened) | {
             "agents": agents,
             "keep": _keep(agents=agents),
+            "file_key": "agent" if agents else "gateway",
             "has_transcript": seen.artifact is not None,
             "why_no_transcript": seen.reason,
             "compared": compared_words(seen.trajectory.summary.facts) if seen.trajectory is not None else None,
@@ -55,6 +56,18 @@ def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None, *,
     """Where ``?step=`` and ``?go=`` lead: the window that holds the step, at its anchor."""
     if trajectory is None:
         return None
+    asked = step_asked(request, trajectory)
+    if asked is None:
+        return None
+    first, number = asked
+    query: dict[str, Any] = {"file": "agent" if agents else "gateway"} if "file" in request.GET else {}
+    query |= {"from": first} | ({"q": _needle(request)} if _needle(request) else {})
+    address = reverse("trajectory", args=[trial.run.key, trial.ordinal])
+    return HttpResponseRedirect(f"{address}?{urlencode(query)}#step-{number}")
+
+
+def step_asked(request: HttpRequest, trajectory: Trajectory) -> tuple[int, int] | None:
+    """The window's first step and the step that ``?step=`` and ``?go=`` ask for; None when they ask for none."""
     go, step = request.GET.get("go", ""), request.GET.get("step", "")
     number: int | None = int(step) if step.isdecimal() and len(step) < 10 else None
     if go == "error":
@@ -67,11 +80,7 @@ def _moved(request: HttpRequest, trial: Trial, trajectory: Trajectory | None, *,
     if not number:
         return None
     window = trajectory.around(min(number, trajectory.summary.steps))
-    number = min(max(number, window.first), window.last)
-    query: dict[str, Any] = {"file": "agent" if agents else "gateway"} if "file" in request.GET else {}
-    query |= {"from": window.first} | ({"q": _needle(request)} if _needle(request) else {})
-    address = reverse("trajectory", args=[trial.run.key, trial.ordinal])
-    return HttpResponseRedirect(f"{address}?{urlencode(query)}#step-{number}")
+    return window.first, min(max(number, window.first), window.last)
 
 
 def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> dict[str, Any]:
@@ -88,9 +97,14 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
     }
     if trajectory is None or opened.reason:
         return context
-    summary = trajectory.summary
+    return context | window_context(request, trajectory)
+
+
+def window_context(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
+    """The window that ``?from=`` asks for, what ``?q=`` finds, and the whole file in words."""
+    summary, needle = trajectory.summary, _needle(request)
     window = trajectory.around(min(_number(request, "from") or 1, summary.steps))
-    return context | {
+    return {
         "place": place(window),
         "window_size": WINDOW,
         "steps": [step_view(step, needle, compared=trajectory.ledger.answers > 0) for step in window.steps],
@@ -99,6 +113,7 @@ def _context(request: HttpRequest, trial: Trial, opened: OpenedTrajectory) -> di
         "totals": _totals(summary.totals),
         "format": _FORMATS.get(summary.format, "native format").format(version=summary.version or "").strip(),
         "ledger": _ledger_words(trajectory),
+        "needle": needle,
         "found": _found(trajectory, needle),
         "problems": sum(summary.problems.values()),
     }

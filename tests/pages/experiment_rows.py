@@ -1,9 +1,12 @@
 """Believable experiments for pages: a suite with two revisions, candidates with several attempts, warnings."""
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from evidence.models import (
@@ -33,8 +36,6 @@ _OUTCOMES = {"P": "reported_passed", "F": "reported_failed", "E": "errored", "N"
 
 
 def checksum(case: str, edition: int = 1) -> str:
-    import hashlib
-
     return hashlib.sha256(f"{case} {edition}".encode()).hexdigest()
 
 
@@ -63,7 +64,7 @@ def made_experiment(suite: Suite, plan: str, *, user: User | None = None, **fiel
     job = JobImport.objects.create(
         job_id="7c1e2a9c-0d4b-4b63-9d0e-1f0a3b5c7d9e", job_name=f"2026-11-30__{plan}", harbor_version="0.26.0",
         created_by=user, created_by_name=by,
-        warnings=[{"code": "job_unfinished", "sentence": "The job was not ended: Harbor was stopped.", "where": ""}],
+        warnings=[["job_unfinished", "", "The job was not ended: Harbor was stopped."]],
     )  # fmt: skip
     values: dict[str, Any] = {
         "experiment_id": f"nightly-{plan}-5b1f0e9d", "name": f"nightly {plan}", "source": "imported",
@@ -109,6 +110,15 @@ def _trial(one: Experiment, case: Case, attempt: int, letter: str, index: int) -
         main.save()
         Score.objects.create(trial=trial, name="style", number=0.75, evaluator="harbor.style")
     return trial
+
+
+def keep(trial: ExperimentTrial, path: str, data: bytes) -> ExperimentFile:
+    """A file that was handed in with a trial, with its bytes in the storage."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    stored = default_storage.save(f"experiments/{trial.experiment.key}/{sha256}", ContentFile(data))
+    return ExperimentFile.objects.create(
+        experiment=trial.experiment, trial=trial, path=path, state="ok", size=len(data), sha256=sha256, stored=stored
+    )
 
 
 def made(user: User | None = None) -> dict[str, Experiment]:

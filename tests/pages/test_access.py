@@ -8,6 +8,7 @@ from benchsite.accounts.views import link_for
 from evidence.models import ExperimentTrial
 from runs.models import Run
 from tests.experiments import rows
+from tests.pages import experiment_rows
 from tests.pages.conftest import Browser, signed_in
 from tests.pages.factories import Site
 
@@ -28,6 +29,8 @@ READ = {
     "experiments_compare": ROLES,
     "experiment": ROLES,
     "experiment_trial": ROLES,
+    "experiment_conversation": ("operator", "other_operator", "admin"),
+    "experiment_file": ("operator", "other_operator", "admin"),
     "suites": ROLES,
     "suite": ROLES,
     "case": ROLES,
@@ -81,8 +84,10 @@ def address(site: Site, name: str) -> str:
         "endpoint_allow": [site.endpoint.name, site.endpoint.version],
         "worker": [site.worker.name],
     }
-    if name in ("experiment", "experiment_trial", "suite", "case"):
+    if name in ("experiment", "experiment_trial", "experiment_conversation", "experiment_file", "suite", "case"):
         trial = experiment_trial()
+        arguments["experiment_conversation"] = [trial.experiment.key, trial.pk]
+        arguments["experiment_file"] = [trial.files.get().key]
         arguments["experiment"] = [trial.experiment.key]
         arguments["experiment_trial"] = [trial.experiment.key, trial.pk]
         arguments |= {"suite": [trial.case.suite_id], "case": [trial.case_id]}
@@ -90,9 +95,12 @@ def address(site: Site, name: str) -> str:
 
 
 def experiment_trial() -> ExperimentTrial:
-    """One trial of one imported experiment, made once."""
+    """One trial of one imported experiment with its trajectory, made once."""
     found = ExperimentTrial.objects.first()
-    return found or rows.trial(rows.experiment())
+    if found is None:
+        found = rows.trial(rows.experiment())
+        experiment_rows.keep(found, "agent/trajectory.json", b"{}")
+    return found
 
 
 @pytest.mark.parametrize("name", READ)

@@ -178,12 +178,9 @@ def _notes(experiment: Experiment, found: Sequence[Line]) -> list[dict[str, str]
         said.append({"text": visible(experiment.error), "where": "Trials without a grade"})
     given = experiment.job_import.warnings if experiment.job_import else []
     for warning in given if isinstance(given, list) else []:
-        if isinstance(warning, dict):
-            said.append(
-                {"text": visible(str(warning.get("sentence", ""))), "where": visible(str(warning.get("where", "")))}
-            )
-        else:
-            said.append({"text": visible(str(warning)), "where": ""})
+        # As the import stores them: code, where, sentence.
+        if isinstance(warning, list) and len(warning) == 3:
+            said.append({"text": visible(str(warning[2])), "where": visible(str(warning[1]))})
     badges = Counter(badge for line in found for badge in line.badges if isinstance(badge, str))
     said += [{"text": badge_words(badge), "where": words.counted(n, "trial")} for badge, n in badges.most_common()]
     if experiment.retries:

@@ -11,6 +11,7 @@ from benchsite.lib.visible_text import visible
 from evidence.experiments.reading import trial_or_404
 from evidence.imports.outcomes import Trust
 from evidence.models import ExperimentTrial
+from evidence.web.experiments.conversation import is_trajectory
 from evidence.web.experiments.experiment import file_row, head_of
 from evidence.web.experiments.words import TRUST, badge_words, case_label, money, outcome_mark
 from runs.services import access
@@ -62,6 +63,7 @@ def trial_page(request: HttpRequest, key: str, pk: int) -> HttpResponse:
         "file_rows": [file_row(file) for file in files[:_FILES]] if private else [],
         "more_files": len(files) > _FILES,
         "most_files": _FILES,
+        "conversation": private and any(is_trajectory(file.path) for file in files),
         "conversation_id": visible(trial.conversation_id),
     }
     return render(request, "evidence/experiments/trial.html", context)

@@ -30,8 +30,8 @@ def compared(*experiments: Experiment) -> str:
 def test_two_that_differ_in_three_cases_are_compared_as_by_hand(site: Site, browse: Browser) -> None:
     """Of 10 cases 5 passed in both, 1 in the first alone, 2 in the second alone, 2 in neither.
 
-    Rates 6/10 and 7/10, so +10 points; McNemar's exact p of 1 and 2 is 1, all of Binomial(3, 1/2); the interval is that of
-    Newcombe's method 10 for these counts.
+    Rates 6/10 and 7/10, so +10 points; McNemar's exact p of 1 and 2 is 1, all of Binomial(3, 1/2); the interval is
+    that of Newcombe's method 10 for these counts.
     """
     html = read(browse("viewer"), compared(graded("old", "PPPPPPFFFF"), graded("new", "PPPPPFPPFF")))
     text = plain(html)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes, timestamp
-from evidence.models import Artifact, LegalHold, SigningKey
+from evidence.models import Artifact, Experiment, LegalHold, SigningKey
 from evidence.origin.public_keys import LIST_SCHEMA
 from evidence.origin.verifying import SCHEMA as VERIFICATION_SCHEMA
 from evidence.origin.verifying import Verification, as_document
@@ -14,6 +14,9 @@ from evidence.register.export import Export
 from evidence.register.keys import key_document
 from evidence.register.kinds import TITLES
 from evidence.register.retention import Expiry
+from evidence.statistics.attempts import PerSolved, Tally, cost_per_solved, solved, tokens_per_solved
+from evidence.statistics.comparing import Paired
+from evidence.statistics.rates import LEVEL, Interval, pass_rate, passes_of_k
 from evidence.suite.judgement import RunJudgement
 from evidence.suite.run_facts import RunFacts
 from evidence.trial.document import trial_document
@@ -158,3 +161,72 @@ def _mcp_file(file: Artifact) -> Document:
         "redactions": file.redactions,
         "note": file.note,
     }
+
+
+@serializes("benchsite.experiment-statistics/v1")
+def experiment_statistics_document(row: Experiment, found: Tally, names: Mapping[str, str]) -> Document:
+    """What an experiment's trials amount to; `names` are those of its cases. Null is unknown, and never 0."""
+    cases = solved(found)
+    rate = pass_rate(found)
+    return {
+        "experiment_id": row.experiment_id,
+        "source": row.source,
+        "trust": row.trust,
+        "pass_rate": {
+            "value": rate.value,
+            "interval": _interval(rate.interval),
+            "method": rate.method.value,
+            "graded": rate.graded,
+            "requested": rate.requested,
+            "graded_cases": rate.graded_cases,
+            "cases": rate.cases,
+        },
+        "of_attempts": [asdict(of) for of in passes_of_k(found)],
+        "cases": {
+            kind: sorted(names[case] for case in listed)
+            for kind, listed in (
+                ("always", cases.always), ("flaky", cases.flaky), ("never", cases.never), ("ungraded", cases.ungraded),
+            )
+        },
+        "cost_per_solved_case": _per_solved(cost_per_solved(found)),
+        "tokens_per_solved_case": _per_solved(tokens_per_solved(found)),
+    }  # fmt: skip
+
+
+@serializes("benchsite.experiment-comparison/v1")
+def experiment_comparison_document(
+    left: Experiment, right: Experiment, found: Paired, names: Mapping[str, str]
+) -> Document:
+    """The right experiment seen from the left one; `differs` says why there is no test."""
+
+    def named(cases: Iterable[str]) -> list[str]:
+        return sorted(names[case] for case in cases)
+
+    return {
+        "left": left.experiment_id,
+        "left_trust": left.trust,
+        "right": right.experiment_id,
+        "right_trust": right.trust,
+        "differs": [asdict(difference) for difference in found.differs],
+        "better": named(found.better),
+        "worse": named(found.worse),
+        "same": named(found.same),
+        "left_only": named(found.left_only),
+        "right_only": named(found.right_only),
+        "ungraded": named(found.ungraded),
+        "difference": found.difference,
+        "interval": _interval(found.interval),
+        "method": found.method.value,
+        "p_value": found.p_value,
+        "test": found.test and found.test.value,
+        "detectable": found.detectable,
+        "least_difference": found.least_difference,
+    }
+
+
+def _interval(found: Interval | None) -> Document | None:
+    return None if found is None else {"low": found.low, "high": found.high, "level": LEVEL}
+
+
+def _per_solved(found: PerSolved) -> Document:
+    return {**asdict(found), "complete": found.complete}

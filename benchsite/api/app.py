@@ -12,22 +12,23 @@ from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from benchsite.api import runs
+from benchsite.api import experiments, runs
 from benchsite.api.answers import ALWAYS, ERROR, answer, document_schema, refused
 from benchsite.api.bearer import OutOfScope, TooMany
 from benchsite.api.reading import StrictParser
 from benchsite.lib.problems import DocumentError, path_of
 from runs.serializers.errors import refusal_document
 from runs.services import tokens
-from runs.services.refusals import Refusal
+from runs.services.refusals import BadInput, Refusal
 
 PREFIX = "/api/v1/"
 NO_TOKEN = "Send the header Authorization: Bearer and a token; the account page and manage.py token make one."
 
 api = NinjaAPI(title="benchsite", version="1", docs_url=None, openapi_url=None, parser=StrictParser())
 api.add_router("", runs.router)
+api.add_router("", experiments.router)
 
 
 @api.exception_handler(AuthenticationError)
@@ -66,6 +67,16 @@ def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
 @api.exception_handler(DocumentError)
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:
     return answer(refusal_document(error), status=400)
+
+
+@api.exception_handler(HttpError)
+def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
+    """What the parser of bodies raised stands behind the framework's own error."""
+    if isinstance(error.__cause__, BadInput):
+        return _refused(request, error.__cause__)
+    if isinstance(error.__cause__, RequestDataTooBig):
+        return _too_large(request, error.__cause__)
+    return refused(400, "input.bad", "The body cannot be read.")
 
 
 @api.exception_handler(RequestDataTooBig)

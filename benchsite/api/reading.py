@@ -3,6 +3,7 @@
 import re
 from typing import Annotated, Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 from ninja.params import functions
 from ninja.parser import Parser
@@ -33,6 +34,8 @@ class StrictParser(Parser):
         try:
             return load(request.body, size=MAX_BODY, items=_BODY_ITEMS, storable=True)
         except JsonProblem as error:
+            if error.code == "size":
+                raise RequestDataTooBig(error.detail) from None
             raise BadInput(f"The body is not one clean JSON value: {error.code}. {error.detail}".strip()) from None
 
 

@@ -1,13 +1,13 @@
 """Runs, endpoints, and the token itself."""
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
-from benchsite.api.answers import answer, responses
+from benchsite.api.answers import answer, documented
 from benchsite.api.bearer import Bearer, person
 from benchsite.api.reading import LIMIT, Whole, only
 from runs.models import Endpoint, Run
@@ -24,18 +24,14 @@ _READ, _RUN = Bearer(Scope.READ), Bearer(Scope.RUN)
 _FILTERS = ("state", "verdict", "profile", "endpoint", "who", "cleanup")
 
 
-def _documented(schema: str, *errors: int) -> dict[str, Any]:
-    return {"openapi_extra": {"responses": responses(schema, errors=errors)}}
-
-
-@router.get("/token", auth=_READ, summary="This token", tags=["token"], **_documented("token.v1", 400))
+@router.get("/token", auth=_READ, summary="This token", tags=["token"], **documented("token.v1", 400))
 def get_token(request: HttpRequest) -> HttpResponse:
     """What the token may do and until when; never what it says."""
     only(request)
     return answer(token_document(request.auth))  # type: ignore[attr-defined]
 
 
-@router.get("/runs", auth=_READ, summary="List runs", tags=["runs"], **_documented("runs.v1", 400))
+@router.get("/runs", auth=_READ, summary="List runs", tags=["runs"], **documented("runs.v1", 400))
 def list_runs(
     request: HttpRequest,
     limit: Whole = LIMIT,
@@ -69,7 +65,7 @@ def list_runs(
     return answer(runs_document(rows[:limit]), headers=headers)
 
 
-@router.get("/runs/{run}", auth=_READ, summary="One run", tags=["runs"], **_documented("run.v1", 400, 404))
+@router.get("/runs/{run}", auth=_READ, summary="One run", tags=["runs"], **documented("run.v1", 400, 404))
 def get_run(request: HttpRequest, run: str) -> HttpResponse:
     """A run by its id or its first 8 or more characters; to who may read private evidence, with what it owned."""
     only(request)
@@ -78,7 +74,7 @@ def get_run(request: HttpRequest, run: str) -> HttpResponse:
     return answer(run_document(found, private=access.may(user, access.READ_PRIVATE)))
 
 
-@router.post("/runs/{run}/cancel", auth=_RUN, summary="Cancel a run", tags=["runs"], **_documented("run.v1", 400, 404))
+@router.post("/runs/{run}/cancel", auth=_RUN, summary="Cancel a run", tags=["runs"], **documented("run.v1", 400, 404))
 def cancel_run(request: HttpRequest, run: str) -> HttpResponse:
     """Ask for a run's end; it may be repeated. The field outcome says what came of it."""
     only(request)
@@ -89,12 +85,12 @@ def cancel_run(request: HttpRequest, run: str) -> HttpResponse:
     return answer(run_document(access.run_or_404(user, found.pk), private=private, outcome=outcome))
 
 
-@router.get("/endpoints", auth=_READ, summary="List endpoints", tags=["endpoints"], **_documented("endpoints.v2", 400))
+@router.get("/endpoints", auth=_READ, summary="List endpoints", tags=["endpoints"], **documented("endpoints.v2", 400))
 def list_endpoints(request: HttpRequest) -> HttpResponse:
     """The endpoints in use, by name."""
     only(request)
     access.require(person(request), access.VIEW)
-    return answer(endpoints_document(Endpoint.objects.filter(active=True).order_by("name")))
+    return answer(endpoints_document(Endpoint.objects.filter(active=True).defer("record").order_by("name")))
 
 
 def _run_id(text: str) -> UUID:

@@ -5,7 +5,11 @@ from dataclasses import asdict
 from datetime import datetime
 
 from benchsite.lib.serializing import UNTRUSTED_NOTICE, Document, serializes, timestamp
-from evidence.models import Artifact, Experiment, LegalHold, SigningKey
+from evidence.experiments.importing import JobImported, Planned
+from evidence.experiments.listing import counts_of
+from evidence.experiments.unproved import unproved
+from evidence.imports.outcomes import Source, Trust
+from evidence.models import Artifact, Experiment, ExperimentResult, ExperimentTrial, LegalHold, SigningKey
 from evidence.origin.public_keys import LIST_SCHEMA
 from evidence.origin.verifying import SCHEMA as VERIFICATION_SCHEMA
 from evidence.origin.verifying import Verification, as_document
@@ -230,3 +234,121 @@ def _interval(found: Interval | None) -> Document | None:
 
 def _per_solved(found: PerSolved) -> Document:
     return {**asdict(found), "complete": found.complete}
+
+
+@serializes("benchsite.experiment-import/v1")
+def experiment_import_document(result: JobImported) -> Document:
+    """What became of a job that was handed in; with `dry_run`, what would."""
+    return {
+        "dry_run": result.options.dry_run,
+        "job": result.report.name,
+        "job_id": result.report.job_id,
+        "experiments": [_imported(each) for each in result.imported],
+        "skipped": [_of_job(each) for each in result.skipped],
+        "failed": [{**_of_job(each), "error": sentence} for each, sentence in result.failed],
+        "revisions": [
+            {"suite_id": each.suite.suite_id, "number": each.number, "checkpoint_id": each.checkpoint_id}
+            for each in result.revisions
+        ],
+        "warnings": [{"code": note.code, "where": note.where, "sentence": note.sentence} for note in result.warnings],
+    }
+
+
+@serializes("benchsite.experiments/v1")
+def experiments_document(rows: Iterable[Experiment]) -> Document:
+    """Experiments, the newest first; their rows carry `graded` and `passed`."""
+    return {"experiments": [_experiment(row) for row in rows]}
+
+
+@serializes("benchsite.experiment/v1")
+def experiment_document(row: Experiment, trials: Iterable[ExperimentTrial]) -> Document:
+    """One experiment with its trials; every number stands beside who says it."""
+    listed = list(trials)
+    missing, sentence = unproved(row.source)
+    return {
+        **_experiment(row),
+        "suite_id": row.suite.suite_id,
+        "checkpoint_id": row.checkpoint_id,
+        "main_reward": row.main_reward,
+        "pass_threshold": row.pass_threshold,
+        "error": row.error,
+        "harbor_version": row.harbor_version,
+        "job_id": row.job_id,
+        "imported_by": row.job_import.created_by_name if row.job_import else None,
+        "unproved": list(missing),
+        "unproved_sentence": sentence,
+        "trials": [
+            {
+                "trial_name": trial.trial_name,
+                "case": trial.case.name,
+                "attempt": trial.attempt,
+                "source": trial.source,
+                "trust": trial.trust,
+                "outcome": trial.outcome,
+                "rewards": {score.name: score.number for score in trial.scores.all()},
+                "error": trial.error or None,
+                "badges": list(trial.badges),
+            }
+            for trial in listed
+        ],
+    }
+
+
+def _experiment(row: Experiment) -> Document:
+    """What lists show of an experiment whose row carries `graded` and `passed` (see `listed`)."""
+    return {
+        "experiment_id": row.experiment_id,
+        "key": row.key,
+        "name": row.name,
+        "source": row.source,
+        "trust": row.trust,
+        "candidate": {
+            "agent_name": row.agent_name,
+            "model_provider": row.model_provider,
+            "model_name": row.model_name,
+        },
+        "agent_version": row.agent_version,
+        "dataset": row.dataset,
+        "status": row.result or row.state,
+        "requested": row.requested,
+        **counts_of(row),
+        "created_at": timestamp(row.created_at),
+        "finalized_at": timestamp(row.finalized_at),
+    }
+
+
+def _of_job(planned: Planned) -> Document:
+    who = planned.report.candidate
+    return {
+        "experiment_id": planned.experiment_id,
+        "candidate": {
+            "agent_name": who.agent_name,
+            "model_provider": who.model_provider,
+            "model_name": who.model_name,
+        },
+        "dataset": planned.report.source,
+    }
+
+
+def _imported(planned: Planned) -> Document:
+    part = planned.report
+    return {
+        **_of_job(planned),
+        "name": planned.name,
+        "source": Source.IMPORTED.value,
+        "trust": Trust.REPORTED.value,
+        "status": (ExperimentResult.COMPLETED if part.complete else ExperimentResult.FAILED).value,
+        "requested": part.requested,
+        "graded": sum(trial.outcome.graded for trial in part.trials),
+        "trials": [
+            {
+                "trial_name": trial.folder,
+                "case": trial.case,
+                "attempt": trial.attempt,
+                "outcome": trial.outcome.value,
+                "rewards": {reward.name: reward.number for reward in trial.rewards},
+                "error": trial.error or None,
+            }
+            for trial in part.trials
+        ],
+    }

@@ -64,13 +64,15 @@ def read_trial(folder: Folder, name: str, rule: Rule) -> ReadTrial | None:
     result = read_json(folder, f"{name}/result.json", versions=RESULT_VERSIONS)
     kept = read_json(folder, f"{name}/config.json", versions=RESULT_VERSIONS)
     config = mapping(result.content.get("config")) or kept.content
-    names = {text(document.get("trial_name")) for document in (result.content, kept.content)} - {""}
-    if not all(matches(told, name) for told in names):
+    told, configured = (text(document.get("trial_name")) for document in (result.content, kept.content))
+    if (told or configured) and not any(found and matches(found, name) for found in (told, configured)):
         return None
-    if not names and result.missing and kept.missing:
+    if not told and not configured and result.missing and kept.missing:
         return None  # a folder of something else
     listed = _files(folder, name)
     wrong = _malformed(result)
+    if told and not matches(told, name):
+        wrong = "result.json is another trial's"
     if wrong:
         return _not_reported(folder, name, wrong, config, listed, never_ended=result.missing)
     return _reported(folder, name, result.content, config, listed, rule)

@@ -280,9 +280,9 @@ class Score(models.Model):
     """
 
     trial = models.ForeignKey(ExperimentTrial, on_delete=models.PROTECT, related_name="scores")
-    name = models.CharField(max_length=255)
+    name = models.CharField(max_length=1024)
     number = models.FloatField()
-    evaluator = models.CharField(max_length=263)
+    evaluator = models.CharField(max_length=1031)
     evaluator_version = models.CharField(max_length=255, blank=True)
     main = models.BooleanField(default=False)
     passed = models.BooleanField(null=True, blank=True)

@@ -41,7 +41,7 @@ class StorageFails(StorageOutage):
     )
 
 
-_asking = partial(asking_storage, StorageFails)
+asking = partial(asking_storage, StorageFails)
 
 
 class Kept(Protocol):
@@ -93,7 +93,7 @@ def save(artifact: Artifact, content: IO[bytes]) -> None:
     content.seek(0)
     artifact.sha256, artifact.size = Hashing(content).read_all()
     content.seek(0)
-    with _asking():
+    with asking():
         artifact.stored = default_storage.save(f"{artifact.run.key}/{artifact.key}", File(content))
 
 
@@ -103,7 +103,7 @@ def forget_unregistered(run: Run, registered: Collection[str]) -> int:
     ``registered`` are the names in use. A storage that cannot list keeps everything. Returns how many were removed.
     """
     try:
-        with _asking():
+        with asking():
             _folders, names = default_storage.listdir(run.key)
     except (FileNotFoundError, NotImplementedError):
         return 0
@@ -115,7 +115,7 @@ def forget_unregistered(run: Run, registered: Collection[str]) -> int:
 
 def remove(stored: str) -> None:
     """Remove what the storage holds under this name."""
-    with _asking():
+    with asking():
         default_storage.delete(stored)
 
 
@@ -135,7 +135,7 @@ def open_stored(artifact: Kept) -> IO[bytes]:
         raise NotReadable(artifact.state)
     if not artifact.stored:
         raise FileNotFoundError(artifact.path)
-    with _asking():
+    with asking():
         return io.BufferedReader(_Stored(default_storage.open(artifact.stored, "rb")), CHUNK)
 
 
@@ -152,13 +152,13 @@ class _Stored(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        with _asking():
+        with asking():
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        with _asking():
+        with asking():
             self._file.seek(offset, whence)
             return self._file.tell()
 

@@ -31,6 +31,7 @@ class AuditKind(models.TextChoices):
     LEGAL_HOLD = "legal_hold", "Changed a legal hold"
     SIGNING_KEY = "signing_key", "Changed a signing key"
     API_TOKEN = "api_token", "Changed an API token"
+    EXPERIMENT_IMPORT = "experiment_import", "Imported an experiment"
 
 
 class AppendOnly(Exception):

@@ -31,6 +31,7 @@ ASKING = {
     "demo_login": [],
     "endpoint": ["list"],
     "evidence": [RUN],
+    "experiment": ["list"],
     "expire": ["--older-than", "1"],
     "export": [RUN, "/nowhere/file.zip"],
     "hold": [RUN, "--release"],

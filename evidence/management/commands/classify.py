@@ -8,7 +8,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
+from benchsite.lib.folder import Folder
 from benchsite.lib.serializing import Exit
+from evidence.imports.job import is_job_folder
 from evidence.serializers import classification_document
 from evidence.suite.judgement import RunJudgement, judge
 from evidence.suite.run_facts import Expected, RunFacts, ignored_files, read_run
@@ -46,6 +48,12 @@ class Command(SiteCommand):
             if value is not None and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is None:
                 sentence = f"{_flag(name)}: write all {digits} digits, each one of 0 to 9 and a to f in lower case."
                 raise BadInput(sentence, code="input.no_run_id" if digits == 32 else "input.no_sha256")
+        if is_job_folder(directory) and "spec.json" not in Folder(directory).names():
+            raise BadInput(
+                f"{directory} is a job folder of Harbor, not a run's folder: nothing in it was proved here. "
+                "manage.py experiment import reads it.",
+                code="input.harbor_job",
+            )
         facts = read_run(directory, Expected(**{name: options[name] for name in _EXPECTED}))
         # By the copied journal, which may be older than the run's last cleanup.
         clean = facts.journal is not None and all(resource.settled for resource in facts.journal.resources)

@@ -376,6 +376,19 @@ def test_a_stream_that_is_no_whole_answer_has_no_end_or_no_completion(parts: lis
         assert lines(gateway.stop()) == [("chat-completions", kind, code)]
 
 
+def test_a_switch_in_the_middle_of_a_stream_leaves_no_end_and_its_line() -> None:
+    with Paced(STREAM_HEAD + chunk(DONE), ends=False) as paced, before(paced) as gateway:
+        paced.go.release()
+        with ask_raw(gateway, asking(CHAT, stream=True)) as link:
+            read_until(link, b"delta")
+            report = gateway.stop()
+            rest = b""
+            while piece := link.recv(65536):
+                rest += piece
+        assert paced.gone.wait(PATIENCE_S) and not rest.endswith(b"0\r\n\r\n")
+        assert lines(report) == [("chat-completions", "refused", "closing")]
+
+
 def test_a_stream_that_never_ends_is_ended_by_time() -> None:
     with Paced(STREAM_HEAD + chunk(DONE), ends=False) as paced, before(paced, request_timeout_s=1.0) as gateway:
         paced.go.release()

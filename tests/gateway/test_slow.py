@@ -4,13 +4,15 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from runs.documents.ledger import LedgerReport, read_ledger
-from runs.images.gateway.model_gateway import incoming
+from runs.images.gateway.model_gateway import incoming, server
 from runs.images.gateway.model_gateway.config import parse_config
 from runs.images.gateway.model_gateway.ledger import Ledger
+from runs.images.gateway.model_gateway.passthrough import PassThroughServer
 from runs.images.gateway.model_gateway.server import Server
 from runs.images.gateway.model_gateway.transcript import Transcript
 from runs.images.gateway.model_gateway.upstream import Answer
@@ -55,16 +57,16 @@ def ledger_of(talk: Talk) -> LedgerReport:
         config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1")).encode())
         ledger, asked, ended = Ledger(lines.append), asyncio.Event(), asyncio.Event()
         ledger.open(config.run)
-        server = Server(config, SilentUpstream(asked), ledger, Transcript())  # type: ignore[arg-type]
+        served = Server(config, SilentUpstream(asked), ledger, Transcript())  # type: ignore[arg-type]
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await server.connected(reader, writer)
+            await served.connected(reader, writer)
             ended.set()
 
         async with await asyncio.start_server(connected, "127.0.0.1", 0) as listener:
             reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname()[:2])
             await talk(Connection(reader, writer, asked, ended))
-            await server.shut(60.0)
+            await served.shut(60.0)
             writer.close()
         ledger.close()
 
@@ -94,6 +96,30 @@ def test_a_body_that_comes_byte_by_byte_is_cut_off_and_frees_the_trial(monkeypat
         assert b" 404 " in answer.result()
 
     assert ledger_of(talk).trial(1).refused == {"http.slow": 1}
+
+
+def test_a_body_in_ever_smaller_pieces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, 60.0)
+    monkeypatch.setattr(incoming, "MOST_PIECES", 10)
+
+    async def talk(link: Connection) -> None:
+        link.writer.write(head(1, "Transfer-Encoding: chunked\r\n") + b"1\r\n \r\n" * 11)
+        assert b" 404 " in await link.reader.readline()
+
+    assert ledger_of(talk).trial(1).refused == {"http.malformed": 1}
+
+
+@pytest.mark.parametrize(("files", "fits"), [(256, 96), (20_000, 1_024)])
+def test_no_more_connections_are_taken_than_there_are_files_for(
+    monkeypatch: pytest.MonkeyPatch, files: int, fits: int
+) -> None:
+    monkeypatch.setattr(server.resource, "getrlimit", lambda _: (files, files))
+    plan = {"apis": ["messages"], "models": ["alias"], "trial_timeout_s": 60.0}
+    config = parse_config(json.dumps(configuration("http://127.0.0.1:1/v1", plan)).encode())
+    assert config.pass_through is not None
+    parts: tuple[Any, ...] = (None, Ledger(lambda _: None), Transcript())
+    assert PassThroughServer(config, config.pass_through, *parts).max_connections == fits
+    assert Server(config, *parts).max_connections == 64
 
 
 def test_a_connection_without_a_word_leaves_no_line() -> None:

@@ -88,6 +88,14 @@ def test_an_event_beyond_the_bound_is_not_kept() -> None:
             reader.feed(b"data: 12345")
 
 
+@pytest.mark.parametrize("block", [b"\n\n", b":\n\n", b"data:\n\n", b"data: {}\n\n"])
+def test_a_stream_of_more_blocks_than_an_answer_has_is_not_read_to_its_end(block: bytes) -> None:
+    reader = EventReader(100, most_blocks=10)
+    assert len(reader.feed(block * 10)) == 10
+    with pytest.raises(EventTooLarge):
+        reader.feed(block * 2)
+
+
 @pytest.mark.parametrize("name", STREAMED)
 @given(words=st.text(min_size=1), rng=st.randoms(use_true_random=False))
 def test_a_stream_is_judged_as_the_answer_without_one_however_it_is_cut_into_pieces(

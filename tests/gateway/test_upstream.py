@@ -156,6 +156,21 @@ def test_an_informational_answer_is_not_the_answer(gateway: GatewayProcess, endp
     assert gateway.ask()[0] == 200
 
 
+def test_endless_informational_answers_are_no_answer(gateway: GatewayProcess, endpoint: RawEndpoint) -> None:
+    endpoint.respond = lambda _: b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20 + http_answer(completion())
+    assert error_code(gateway.ask()) == (502, "not_http")
+
+
+def test_an_answer_in_ever_smaller_pieces_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upstream, "MOST_PIECES", 10)
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 11 + b"0\r\n\r\n"
+    with raw_endpoint(lambda _: answer) as served:
+        config = parse_config(json.dumps(configuration(f"http://127.0.0.1:{served.port}/v1")).encode())
+        with pytest.raises(upstream.UpstreamFailed) as failed:
+            asyncio.run(upstream.Upstream(config.endpoint, CREDENTIAL, 60.0).complete(encoded()))
+    assert failed.value.code == "too_large"
+
+
 @pytest.mark.parametrize("status", ["200 OK", "401 No"])
 def test_an_answer_that_holds_the_credential_never_reaches_the_agent(
     gateway: GatewayProcess, endpoint: RawEndpoint, status: str

@@ -6,6 +6,7 @@ The ledger line is written before the answer is sent. A refusal is 404 or 401, w
 import asyncio
 import hashlib
 import json
+import resource
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from .upstream import Answer, Upstream, UpstreamFailed
 
 MAX_CONNECTIONS = 64
 SEND_SECONDS = 10.0
+_OTHER_FILES = 64
 _REASONS = {
     200: "OK",
     401: "Unauthorized",
@@ -101,6 +103,7 @@ class Server:
         self._ledger = ledger
         self._transcript = transcript
         self._open: set[asyncio.Task[None]] = set()
+        self.max_connections = min(self.max_connections, _affordable())
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection: one request, one answer, closed."""
@@ -212,6 +215,13 @@ class Server:
         if echo.holds(judgement.readable, self._credential):
             return upstream_failed(entry, "credential_echoed")
         return Reply(answer.status, judgement.readable)
+
+
+def _affordable() -> int:
+    """Connections of askers for which there are open files, each with one to the endpoint. Without any left the gateway
+    could reach nobody, and that would be the endpoint's fault."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, (most - _OTHER_FILES) // 2)
 
 
 def _route(head: Head) -> str:

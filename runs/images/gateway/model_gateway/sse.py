@@ -10,10 +10,11 @@ from dataclasses import dataclass
 # An end of a line and then another: an empty line. A carriage return may be half of an end until the next byte is seen.
 _EMPTY_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?=[^\n]))")
 _MARK = b"\xef\xbb\xbf"
+MOST_BLOCKS = 262_144
 
 
 class EventTooLarge(Exception):
-    """An event has more bytes than the reader takes."""
+    """An event has more bytes than the reader takes, or the stream more blocks."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,12 @@ class Block:
 
 
 class EventReader:
-    """Reads one stream of which no event may have more than `most_bytes`."""
+    """Reads one stream of which no event may have more than `most_bytes`, and which may have so many blocks: of those
+    that are empty, millions would fit into an answer."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, most_blocks: int = MOST_BLOCKS) -> None:
         self._most_bytes = most_bytes
+        self._left = most_blocks
         self._rest = bytearray()
         self._first = True
 
@@ -64,7 +67,8 @@ class EventReader:
         return [Block(rest, None)] if rest else []
 
     def _block(self, raw: bytes) -> Block:
-        if len(raw) > self._most_bytes:
+        self._left -= 1
+        if len(raw) > self._most_bytes or self._left < 0:
             raise EventTooLarge
         text = raw.removeprefix(_MARK) if self._first else raw
         self._first = False

@@ -19,6 +19,9 @@ from .config import Endpoint
 CONNECT_SECONDS = 10.0
 _MAX_HEAD_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
+# An answer in more pieces, or after more answers that are none yet, is one that is meant to cost time.
+MOST_PIECES = 262_144
+_MOST_INFORMATIONAL = 16
 
 
 class UpstreamFailed(Exception):
@@ -191,11 +194,11 @@ class Heard:
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises UpstreamFailed: too_large, cut, unreachable."""
-        size = 0
+        size = count = 0
         try:
             while isinstance(event := await _next(self._connection, self._reader), h11.Data):
-                size += len(event.data)
-                if size > MAX_RESPONSE_BYTES:
+                size, count = size + len(event.data), count + 1
+                if size > MAX_RESPONSE_BYTES or count > MOST_PIECES:
                     raise UpstreamFailed("too_large")
                 yield bytes(event.data)
         except h11.RemoteProtocolError:
@@ -237,7 +240,9 @@ async def _head(connection: h11.Connection, reader: asyncio.StreamReader) -> h11
         raise UpstreamFailed("unreachable")
     connection.receive_data(first)
     event = await _next(connection, reader)
-    while isinstance(event, h11.InformationalResponse):
+    for _ in range(_MOST_INFORMATIONAL):
+        if not isinstance(event, h11.InformationalResponse):
+            break
         event = await _next(connection, reader)
     if not isinstance(event, h11.Response):
         raise UpstreamFailed("not_http")

@@ -68,27 +68,19 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         label="Currency", required=False, max_length=3, help_text="Of prices and budgets, such as USD."
     )
     price_date = forms.CharField(label="Prices as of", required=False, max_length=10, help_text="Such as 2026-11-30.")
-    price_input = forms.CharField(
-        label="Input price", required=False, max_length=20, help_text="For a million tokens, such as 2.50."
-    )
+    price_input = forms.CharField(label="Input price", required=False, max_length=20)
     price_cached_input = forms.CharField(
         label="Cached input price", required=False, max_length=20, help_text="Empty when it is the same."
     )
-    price_output = forms.CharField(
-        label="Output price", required=False, max_length=20, help_text="For a million tokens, such as 10.00."
-    )
-    requests_per_minute = forms.IntegerField(required=False, help_text="Who comes too soon waits for its turn.")
+    price_output = forms.CharField(label="Output price", required=False, max_length=20)
+    requests_per_minute = forms.IntegerField(required=False)
     tokens_per_minute = forms.IntegerField(required=False)
-    concurrent_requests = forms.IntegerField(required=False, help_text="How many requests may be under way.")
-    trial_tokens = forms.IntegerField(
-        label="Tokens, each trial", required=False, help_text="The next request is refused once they are used up."
-    )
+    concurrent_requests = forms.IntegerField(required=False)
+    trial_tokens = forms.IntegerField(label="Tokens, each trial", required=False)
     trial_money = forms.CharField(label="Money, each trial", required=False, max_length=20)
     run_tokens = forms.IntegerField(label="Tokens, each run", required=False)
     run_money = forms.CharField(label="Money, each run", required=False, max_length=20)
-    day_tokens = forms.IntegerField(
-        label="Tokens, each day", required=False, help_text="Over all runs with this endpoint; a day is one of UTC."
-    )
+    day_tokens = forms.IntegerField(label="Tokens, each day", required=False)
     day_money = forms.CharField(label="Money, each day", required=False, max_length=20)
     total_tokens = forms.IntegerField(label="Tokens, all runs", required=False)
     total_money = forms.CharField(label="Money, all runs", required=False, max_length=20)

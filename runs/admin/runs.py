@@ -149,6 +149,10 @@ class AuditEntryAdmin(ReadOnly):
         return format_html('<a href="{}">{}</a>', reverse("run", args=[entry.run_id.hex]), entry.run_id.hex[:8])
 
 
+_BUDGETS = (
+    "Tokens of input and output together; money by the prices. Once one is used up, the next request is refused. "
+    "Days (UTC) and all runs count over every run with this endpoint's name."
+)
 _RECORD = [
     "name", "base_url", "model", "served_models", "route", "private_addresses", "ca_file", "credential_kind",
     "credential_name", "headers", "request_timeout_s", "scripted",
@@ -174,9 +178,27 @@ class EndpointAdmin(ReadOnly):
             return [(None, {"fields": self.get_fields(request, obj)})]
         return [
             (None, {"fields": _RECORD}),
-            ("Prices", {"fields": [f"price_{name}" for name in Prices.model_fields]}),
-            ("Limits of each run's gateway", {"fields": [*RateLimits.model_fields]}),
-            ("Budgets", {"fields": [(f"{scope}_tokens", f"{scope}_money") for scope in Budgets.model_fields]}),
+            (
+                "Prices",
+                {
+                    "description": "For a million tokens, such as 2.50.",
+                    "fields": [f"price_{name}" for name in Prices.model_fields],
+                },
+            ),
+            (
+                "Limits",
+                {
+                    "description": "Of each run. A request that comes too soon waits.",
+                    "fields": [*RateLimits.model_fields],
+                },
+            ),
+            (
+                "Budgets",
+                {
+                    "description": _BUDGETS,
+                    "fields": [(f"{scope}_tokens", f"{scope}_money") for scope in Budgets.model_fields],
+                },
+            ),
         ]
 
     def get_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:

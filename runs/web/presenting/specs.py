@@ -99,19 +99,17 @@ def spending(record: dict[str, Any], left: Mapping[str, Left]) -> dict[str, Any]
     """Prices, limits and budgets of an endpoint's record in words, and what is left of those over runs."""
     prices = record.get("prices") or {}
     currency = prices.get("currency", "")
+    stated, pace = record.get("budgets") or {}, record.get("limits") or {}
     budgets = [
-        (
-            _SCOPES[scope],
-            _amounts(budget.get("tokens"), budget.get("money"), currency),
-            _left(left.get(scope), currency),
-        )
-        for scope, budget in (record.get("budgets") or {}).items()
-        if budget
+        (whose, _amounts(budget.get("tokens"), budget.get("money"), currency), _left(left.get(scope), currency))
+        for scope, whose in _SCOPES.items()
+        if (budget := stated.get(scope))
     ]
-    limits = [f"{value:,} {_PACE[name]}" for name, value in (record.get("limits") or {}).items() if value is not None]
+    limits = [f"{value:,} {unit}" for name, unit in _PACE.items() if (value := pace.get(name)) is not None]
     return {"prices": prices, "pace": limits, "budgets": budgets}
 
 
+_SHOWN = 10**8  # four decimals, rounded down
 _SCOPES = {"trial": "each trial", "run": "each run", "day": "a day (UTC)", "total": "all runs"}
 _PACE = {
     "requests_per_minute": "requests a minute",
@@ -128,7 +126,8 @@ def _amounts(tokens: int | None, money: str | None, currency: str) -> str:
 def _left(left: Left | None, currency: str) -> str:
     if left is None:
         return ""
-    return _amounts(left.tokens, None if left.money is None else amount_of(left.money), currency) + " left"
+    shown = None if left.money is None else amount_of(left.money // _SHOWN * _SHOWN)
+    return _amounts(left.tokens, shown, currency) + " left"
 
 
 def credential_place(credential: dict[str, Any], *, private: bool) -> str:

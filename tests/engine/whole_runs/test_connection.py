@@ -17,6 +17,7 @@ from runs.scripted.server import Answer, ScriptedServer, answer_to
 from tests.engine.looking import stores
 from tests.engine.plays import record
 from tests.engine.site import Done, GateSite
+from tests.gateway.authority import Authority
 
 pytestmark = pytest.mark.harbor_compatibility
 
@@ -137,3 +138,42 @@ def test_nothing_of_a_test_stays_and_its_credential_is_nowhere(tested: Connectin
         assert not api.containers(all=True, filters=filters) and not api.networks(filters=filters)
     assert not list((tested.site.data / "scratch").glob("connection-*"))
     assert not [place for place, content in stores(tested.site) if tested.key.encode() in content]
+
+
+@contextmanager
+def tls_server(key: str, authority: Authority) -> Iterator[str]:
+    """The scripted endpoint behind a certificate of this authority; its base URL."""
+    with closing(connect(30)) as api:
+        address = api.inspect_network("bridge")["IPAM"]["Config"][0].get("Gateway") or "172.17.0.1"
+    with ScriptedServer(address, 0, key) as server:
+        server.socket = authority.server(f"IP:{address}").wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        yield f"https://{address}:{server.port}/v1"
+        server.shutdown()
+        thread.join(5)
+
+
+def of_v2(name: str, base_url: str, key_file: Path, ca_file: Path) -> dict[str, Any]:
+    first = {key: value for key, value in record(name, base_url, str(key_file)).items() if key != "served_model"}
+    more = {"schema": "benchsite.endpoint/v2", "private_addresses": "allowed", "ca_file": str(ca_file)}
+    return {**first, "model": POSITIVE, **more}
+
+
+def test_a_ca_file_is_read_believed_alone_and_missed(tested: Connecting, tmp_path: Path) -> None:
+    """Through the whole of a connection test, and a missing one through the preflight of a run."""
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+    own, other = Authority(tmp_path / "own"), Authority(tmp_path / "other")
+    with tls_server(tested.key, own) as base_url:
+        places = {"own": own.certificate, "other": other.certificate, "none": tmp_path / "none.pem"}
+        found = {}
+        for name, ca_file in places.items():
+            tested.site.register(of_v2(f"tls-{name}", base_url, tested.key_file, ca_file))
+            found[name] = tested.site.manage("endpoint", "test", f"tls-{name}", "--wait", "--json")
+        assert (found["own"].code, found["own"].json["outcome"]) == (0, "ready")
+        assert "ca_file.read" in codes(found["own"])
+        assert found["other"].json["outcome"] == "not_ready" and "endpoint.tls_failed" in codes(found["other"])
+        assert found["none"].json["failure"]["code"] == "ca_file.missing"
+        run = tested.site.ended(tested.site.start("tls-none", "ledger-totals"))
+    assert run["failure"]["code"] == "ca_file.missing" and run["trials"][0]["code"] == "worker_runtime.preflight"

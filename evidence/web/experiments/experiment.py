@@ -14,18 +14,17 @@ from benchsite.lib import words
 from benchsite.lib.pages import first_of_window
 from benchsite.lib.visible_text import visible
 from evidence.experiments.reading import Line, experiment_or_404, lines, tally_of
-from evidence.imports.outcomes import Trust
 from evidence.models import ArtifactState, Experiment, ExperimentFile
 from evidence.statistics.attempts import Tally, solved
 from evidence.web.experiments import summary, table_rows
 from evidence.web.experiments.words import (
-    TRUST,
     badge_words,
     case_label,
     money,
     outcome_mark,
     rate_words,
     state_mark,
+    trust_sentence,
     trust_words,
 )
 from evidence.web.listing import FILE_ICONS
@@ -57,7 +56,7 @@ def experiment_page(request: HttpRequest, key: str) -> HttpResponse:
         "head": head_of(experiment),
         "mark": state_mark(experiment),
         "sentence": _sentence(counted),
-        "trust_sentence": TRUST[Trust(experiment.trust)],
+        "trust_sentence": trust_sentence(experiment.source),
         "rate": rate_words(counted),
         "cells": cells,
         "share": charts.share(summary.shares(cells), summary.aloud(cells)),

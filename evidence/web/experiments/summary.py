@@ -94,7 +94,7 @@ def solved_costs(found: Tally) -> list[dict[str, str]]:
 def errors(found: Sequence[Line]) -> list[dict[str, Any]]:
     """Exceptions by their type, most frequent first; those that voided no grade are named as such."""
     void = Counter(line.error_type or "no exception named" for line in found if line.outcome == "errored")
-    kept = Counter(line.agent_error for line in found if line.agent_error)
+    kept = Counter(line.agent_error.partition(":")[0] for line in found if line.agent_error)
     rows = [(name, n, "Not graded", "error") for name, n in void.most_common()]
     rows += [(name, n, "The grade counts beside it", "") for name, n in kept.most_common()]
     return [{"name": visible(name), "n": n, "means": means, "tone": tone} for name, n, means, tone in rows]

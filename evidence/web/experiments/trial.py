@@ -9,11 +9,10 @@ from django.views.decorators.http import require_safe
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
 from evidence.experiments.reading import trial_or_404
-from evidence.imports.outcomes import Trust
 from evidence.models import ExperimentTrial
 from evidence.web.experiments.conversation import is_trajectory
 from evidence.web.experiments.experiment import file_row, head_of
-from evidence.web.experiments.words import TRUST, badge_words, case_label, money, outcome_mark
+from evidence.web.experiments.words import badge_words, case_label, money, outcome_mark, trust_sentence
 from runs.services import access
 
 _FILES = 200
@@ -52,11 +51,12 @@ def trial_page(request: HttpRequest, key: str, pk: int) -> HttpResponse:
         "error": visible(trial.error),
         "error_type": visible(trial.error_type),
         "agent_error": visible(trial.agent_error),
-        "trust_sentence": TRUST[Trust(trial.trust)],
+        "trust_sentence": trust_sentence(trial.source, str(details.get("verifier_mode", ""))),
         "rewards": _rewards(trial),
         "usage": _usage(trial),
         "times": _times(trial, details),
         "steps": _steps(details.get("steps")),
+        "planted": _planted(details.get("planted")) if private else [],
         "badges": [badge_words(badge) for badge in trial.badges if isinstance(badge, str)],
         "private": private,
         "files": len(files),
@@ -122,6 +122,11 @@ def _times(trial: ExperimentTrial, details: dict[str, Any]) -> dict[str, Any]:
         "took": "" if duration is None else words.duration(duration / 1000, exact=True),
         "naive": naive[:_LISTED],
     }
+
+
+def _planted(given: Any) -> list[str]:
+    """Where a result.json lay that nobody believes."""
+    return [visible(str(path)) for path in given[:_LISTED]] if isinstance(given, list) else []
 
 
 def _steps(given: Any) -> list[dict[str, str]]:

@@ -7,8 +7,9 @@ from django.utils.text import capfirst
 
 from benchsite.lib import words
 from benchsite.lib.visible_text import visible
+from evidence.experiments.unproved import unproved
 from evidence.imports.description import BADGES
-from evidence.imports.outcomes import Source, Trust
+from evidence.imports.outcomes import Source
 from evidence.models import Experiment, ExperimentResult, ExperimentState
 from evidence.statistics.attempts import PerSolved, Tally
 from evidence.statistics.rates import METHOD_WORDS, Interval, Rate, pass_rate
@@ -23,11 +24,6 @@ OUTCOMES = {
     "errored": Mark("error", "Errored"),
     "not_reported": Mark("unseen", "Not reported"),
     "cancelled": Mark("cancelled", "Cancelled"),
-}
-TRUST = {
-    Trust.PROVED: "A worker of this site executed it, and a separate verifier here graded it.",
-    Trust.OBSERVED: "A worker of this site executed it; agent code and image are the suite's own.",
-    Trust.REPORTED: "Somebody else's Harbor executed and graded it; this site has only what was handed in.",
 }
 SOURCES = {
     Source.ENVIRONMENT: "environment run",
@@ -53,6 +49,12 @@ def state_mark(experiment: Experiment) -> Mark:
 def trust_words(experiment: Any) -> str:
     """``reported, imported``: stands wherever a number of it stands."""
     return f"{experiment.trust}, {SOURCES[Source(experiment.source)]}"
+
+
+def trust_sentence(source: str, verifier_mode: str = "") -> str:
+    """Who says so, and which proofs are missing; of an environment run, that none is."""
+    missing = unproved(source, verifier_mode=verifier_mode)[1]
+    return missing or "A worker of this site executed it, a separate verifier here graded it, and every proof holds."
 
 
 def percent(value: float) -> str:

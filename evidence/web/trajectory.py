@@ -111,7 +111,9 @@ def window_context(request: HttpRequest, trajectory: Trajectory) -> dict[str, An
         "summary": summary,
         "size": words.size(summary.size),
         "totals": _totals(summary.totals),
-        "format": _FORMATS.get(summary.format, "native format").format(version=summary.version or "").strip(),
+        "format": _FORMATS.get(summary.format, "native format")
+        .format(version=(summary.version or "").removeprefix("ATIF-v"))
+        .strip(),
         "ledger": _ledger_words(trajectory),
         "needle": needle,
         "found": _found(trajectory, needle),

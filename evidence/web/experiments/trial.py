@@ -89,7 +89,7 @@ def _means(main: bool, passed: bool | None, outcome: str | None) -> str:
         return "diagnostic, decides nothing"
     if passed is None:
         return "the main reward; it does not count, since the trial has no grade"
-    return f"the main reward; {'reaches' if passed else 'is below'} the threshold"
+    return f"the main reward; it {'reaches' if passed else 'is below'} the threshold"
 
 
 def _usage(trial: ExperimentTrial) -> dict[str, Any]:

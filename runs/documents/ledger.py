@@ -140,6 +140,8 @@ class LedgerRequest(_Line, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError("only a refusal is nobody's")
         if self.kind in ("ok", "wrong_model") and not self._is_whole_answer:
             raise ValueError("a completion without a 2xx status or one of its hashes")
+        if self.kind == "ok" and self.code is not None:
+            raise ValueError("a completion with a code, which says what is wrong")
         if self.kind == "answer" and not self.passed_through:
             raise ValueError("an answer that is nobody's words, outside of the APIs that have such")
         if not self._says_more_rightly:

@@ -165,6 +165,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a question of a number that nobody has": (stranger(5, "before"), TRIALS),
     "reversed": (lambda run: run.ledger.__setitem__(slice(1, -1), run.ledger[-2:0:-1]), BROKEN),
     "an answer of status 500": (lambda run: run.lines_of(1)[0].update(status=500), BROKEN),
+    "an answer with a code of what was wrong": (lambda run: run.lines_of(1)[0].update(code="status"), BROKEN),
     "an answer without hashes": (
         lambda run: run.lines_of(1)[0].update(request_sha256=None, response_sha256=None, message_sha256=None), BROKEN,
     ),

@@ -60,7 +60,11 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     context = {
         "columns": [_column(one, table, index, query, baseline) for index, one in enumerate(chosen)],
         "baseline": visible(baseline.name),
-        "against": [_against(one, baseline, table) for one in chosen if one is not baseline],
+        "against": [
+            _against(one, baseline, table) | {"letter": _letter(index)}
+            for index, one in enumerate(chosen)
+            if one is not baseline
+        ],
         "rows": [_row(case, table) for case in rows[first - 1 : last]],
         "query": f"{query}&baseline={baseline.key}",
         "show": show,

@@ -33,7 +33,7 @@ def cases(rows: Iterable[CaseRow]) -> SafeString:
 
 def _case(row: CaseRow) -> str:
     passed = f"<b>{escape(row.passed)}</b> passed" if row.passed else '<span class="quiet">never graded</span>'
-    note = f"<small>{escape(row.note)}</small>" if row.note else ""
+    note = f'<small class="wrap">{escape(row.note)}</small>' if row.note else ""
     more = f'<span class="quiet">and {row.more:,} more</span>' if row.more else ""
     return (
         f'<tr><th scope="row" class="lead-cell"><a class="name" href="{escape(row.address)}">{escape(row.name)}</a>'

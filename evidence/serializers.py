@@ -9,7 +9,15 @@ from evidence.experiments.importing import JobImported, Planned
 from evidence.experiments.listing import counts_of
 from evidence.experiments.unproved import unproved
 from evidence.imports.outcomes import Source, Trust
-from evidence.models import Artifact, Experiment, ExperimentResult, ExperimentTrial, LegalHold, SigningKey
+from evidence.models import (
+    Artifact,
+    Experiment,
+    ExperimentResult,
+    ExperimentTrial,
+    LegalHold,
+    SigningKey,
+    SuiteRevision,
+)
 from evidence.origin.public_keys import LIST_SCHEMA
 from evidence.origin.verifying import SCHEMA as VERIFICATION_SCHEMA
 from evidence.origin.verifying import Verification, as_document
@@ -225,6 +233,19 @@ def experiment_comparison_document(
         "test": found.test and found.test.value,
         "detectable": found.detectable,
         "least_difference": found.least_difference,
+    }
+
+
+@serializes("benchsite.suite-checkpoint/v1")
+def suite_checkpoint_document(revision: SuiteRevision) -> Document:
+    """The revision that a checkpoint made, or that was the same already."""
+    return {
+        "suite_id": revision.suite.suite_id,
+        "revision": revision.number,
+        "checkpoint_id": revision.checkpoint_id,
+        "mode": revision.mode,
+        "cases": revision.case_count,
+        "created_at": timestamp(revision.created_at),
     }
 
 

@@ -1,15 +1,17 @@
 """Answers of the API: documents as JSON, refusals as `benchsite.error/v1`, and how OpenAPI names both."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 import runs
 from benchsite.lib.serializing import Document, Exit, error_document
+from evidence.models import Experiment
+from runs.models import Run
 
 _SCHEMAS = Path(runs.__file__).parent / "schemas"
 _WORDS = {
@@ -35,6 +37,15 @@ def answer(document: Document, status: int = 200, headers: Mapping[str, str] | N
 def refused(status: int, code: str, sentence: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """A refusal with its code and what to do about it."""
     return answer(error_document(code, sentence, _EXITS.get(status, Exit.BAD_INPUT)), status, headers)
+
+
+def older(request: HttpRequest, rows: Sequence[Run] | Sequence[Experiment], limit: int) -> dict[str, str]:
+    """The header Link to what follows the first `limit` rows of a list; empty when nothing does."""
+    if len(rows) <= limit:
+        return {}
+    query = request.GET.copy()
+    query["before"] = rows[limit - 1].key
+    return {"Link": f'<{request.path}?{query.urlencode()}>; rel="next"'}
 
 
 @cache

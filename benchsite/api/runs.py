@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
-from benchsite.api.answers import answer, documented
+from benchsite.api.answers import answer, documented, older
 from benchsite.api.bearer import Bearer, person
 from benchsite.api.reading import LIMIT, Whole, only
 from runs.models import Endpoint, Run
@@ -57,12 +57,7 @@ def list_runs(
             raise BadInput(f"before: there is no run {quoted(before)}.", code="input.unknown_run")
         found = found.filter(Q(created_at__lt=anchor.created_at) | Q(created_at=anchor.created_at, id__lt=anchor.id))
     rows = list(found.order_by("-created_at", "-id")[: limit + 1])
-    headers = {}
-    if len(rows) > limit:
-        query = request.GET.copy()
-        query["before"] = rows[limit - 1].key
-        headers["Link"] = f'<{request.path}?{query.urlencode()}>; rel="next"'
-    return answer(runs_document(rows[:limit]), headers=headers)
+    return answer(runs_document(rows[:limit]), headers=older(request, rows, limit))
 
 
 @router.get("/runs/{run}", auth=_READ, summary="One run", tags=["runs"], **documented("run.v1", 400, 404))

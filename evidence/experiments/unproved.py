@@ -27,6 +27,6 @@ def unproved(source: str, *, verifier_mode: str = "") -> tuple[tuple[str, ...], 
     missing = [code for code in PROOFS if source != Source.SUITE or code not in _SEEN_IN_SUITES]
     if source == Source.SUITE and verifier_mode == "separate":
         missing.remove("graded_apart")
-    words = "; ".join(PROOFS[code] for code in missing)
+    words = "; ".join(f"that {PROOFS[code]}" for code in missing)
     who = "A worker here saw this" if source == Source.SUITE else "Somebody else's Harbor reported this"
-    return tuple(missing), f"{who}, and this is not proved: {words}."
+    return tuple(missing), f"{who}. Not proved: {words}."

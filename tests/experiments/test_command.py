@@ -37,7 +37,7 @@ class TestExperiment:
         shown = validated(command("experiment", "show", made["experiment_id"][:20], "--json").json)
         told = {trial["trial_name"]: (trial["outcome"], trial["rewards"]) for trial in shown["trials"]}
         assert told == {trial["trial_name"]: (trial["outcome"], trial["rewards"]) for trial in made["trials"]}
-        assert len(shown["unproved"]) == 8 and "not proved" in shown["unproved_sentence"]
+        assert len(shown["unproved"]) == 8 and "Not proved" in shown["unproved_sentence"]
 
     def test_people_read_whose_word_it_is_beside_the_numbers(self, jobs: Path) -> None:
         told = command("experiment", "import", str(jobs / "0.22.0-01-outcomes"))

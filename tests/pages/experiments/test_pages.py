@@ -144,7 +144,7 @@ def test_an_experiment_shows_attempts_errors_cost_and_what_came_in(made: Experim
     assert "24 of 24" in row_with(html, "Input tokens")
     assert [row for row in table_rows(html) if "any passes 71.4 % all pass 52.4 % cases 7 of 8" in row]
     assert "The job was not ended: Harbor was stopped." in html
-    assert "Harbor reported this, and this is not proved: a worker of this site carried it out" in html
+    assert "Harbor reported this. Not proved: that a worker of this site carried it out" in html
     assert "missing: not in the folder" in row_with(html, "config.json")
 
 
@@ -196,7 +196,7 @@ def test_a_trial_says_rewards_usage_times_and_whose_word_it_is(made: Experiments
     assert "it does not count, since the trial has no grade" in row_with(html, "harbor.reward")
     assert "0.75 diagnostic, decides nothing" in row_with(html, "harbor.style")
     assert "Input tokens 25,200" in text and "Cached of these not reported" in text
-    assert "reported, imported" in text and "Harbor reported this, and this is not proved:" in text
+    assert "reported, imported" in text and "Harbor reported this. Not proved:" in text
 
 
 def test_times_without_a_zone_stand_as_they_were_written(site: Site, browse: Browser) -> None:

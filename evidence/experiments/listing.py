@@ -2,22 +2,17 @@
 
 from django.db.models import Count, Q, QuerySet
 
-from evidence.imports.outcomes import ObservedOutcome, ReportedOutcome
+from evidence.experiments.reading import graded, passed
 from evidence.models import Experiment
 from runs.services.access import VIEW, AnyUser, require
 from runs.services.refusals import BadInput, quoted
-
-_GRADED = Q(trials__reported_outcome__in=[word.value for word in ReportedOutcome if word.graded]) | Q(
-    trials__observed_outcome__in=[word.value for word in ObservedOutcome if word.graded]
-)
-_PASSED = Q(trials__reported_outcome=ReportedOutcome.PASSED) | Q(trials__observed_outcome=ObservedOutcome.PASSED)
 
 
 def listed(user: AnyUser) -> QuerySet[Experiment]:
     """All experiments, newest first; each with `graded` and `passed`, counts of its trials. Raises PermissionDenied."""
     require(user, VIEW)
     return Experiment.objects.select_related("suite", "job_import").annotate(
-        graded=Count("trials", filter=_GRADED), passed=Count("trials", filter=_PASSED)
+        graded=Count("trials", filter=graded("trials__")), passed=Count("trials", filter=passed("trials__"))
     )
 
 

@@ -13,14 +13,20 @@ from evidence.statistics.attempts import Attempt, CaseTally, Tally, tally
 from runs.services import access
 from runs.services.access import AnyUser
 
-_PASSED = Q(reported_outcome=ReportedOutcome.PASSED) | Q(observed_outcome=ObservedOutcome.PASSED)
-_GRADED = _PASSED | Q(reported_outcome=ReportedOutcome.FAILED) | Q(observed_outcome=ObservedOutcome.FAILED)
-_GRADES: dict[str, bool] = {
-    ReportedOutcome.PASSED: True,
-    ObservedOutcome.PASSED: True,
-    ReportedOutcome.FAILED: False,
-    ObservedOutcome.FAILED: False,
-}
+_REPORTED = {word.value: word is ReportedOutcome.PASSED for word in ReportedOutcome if word.graded}
+_OBSERVED = {word.value: word is ObservedOutcome.PASSED for word in ObservedOutcome if word.graded}
+_GRADES = _REPORTED | _OBSERVED
+
+
+def graded(trials: str = "") -> Q:
+    """The trials that have a grade; `trials` is how the asking model names them, such as ``trials__``."""
+    return Q(**{f"{trials}reported_outcome__in": [*_REPORTED]}) | Q(**{f"{trials}observed_outcome__in": [*_OBSERVED]})
+
+
+def passed(trials: str = "") -> Q:
+    """The trials whose grade is a pass."""
+    reported, observed = ReportedOutcome.PASSED.value, ObservedOutcome.PASSED.value
+    return Q(**{f"{trials}reported_outcome": reported}) | Q(**{f"{trials}observed_outcome": observed})
 
 
 def experiment_or_404(user: AnyUser, key: str) -> Experiment:
@@ -146,11 +152,11 @@ def tallies(experiments: Iterable[Experiment]) -> dict[int, Tally]:
         ExperimentTrial.objects.filter(experiment__in=list(requested))
         .order_by()
         .values_list("experiment_id", "case_id")
-        .annotate(passed=Count("pk", filter=_PASSED), graded=Count("pk", filter=_GRADED), attempts=Count("pk"))
+        .annotate(passed=Count("pk", filter=passed()), graded=Count("pk", filter=graded()), attempts=Count("pk"))
     )
     cases: dict[int, dict[str, CaseTally]] = {pk: {} for pk in requested}
-    for experiment, case, passed, graded, attempts in rows:
-        cases[experiment][str(case)] = CaseTally(str(case), passed, graded, attempts)
+    for experiment, case, *counts in rows:
+        cases[experiment][str(case)] = CaseTally(str(case), *counts)
     return {
         pk: Tally(of, max(requested[pk], sum(case.attempts for case in of.values())), ()) for pk, of in cases.items()
     }

@@ -12,6 +12,7 @@ from benchsite.api.answers import answer, documented, older
 from benchsite.api.bearer import Bearer, person
 from benchsite.api.reading import LIMIT, Whole, only
 from benchsite.lib.closed import Closed
+from evidence.experiments.comparing import Table
 from evidence.experiments.listing import find_experiment, listed
 from evidence.experiments.reading import lines, tally_of
 from evidence.experiments.suites import LONGEST_ID, CaseContent, publish_checkpoint, suite_named
@@ -24,7 +25,6 @@ from evidence.serializers import (
     suite_checkpoint_document,
 )
 from evidence.statistics.comparing import Setting, comparable, paired
-from evidence.web.experiments.comparison import Table
 from runs.services import access, audit
 from runs.services.access import AnyUser
 from runs.services.refusals import BadInput, quoted

@@ -1,8 +1,6 @@
 """The comparison of 2 to 8 experiments: cases × experiments, and each against the baseline: the test, or why none."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,10 +12,11 @@ from django.views.decorators.http import require_safe
 from benchsite.lib import words
 from benchsite.lib.pages import first_of_window
 from benchsite.lib.visible_text import visible
-from evidence.experiments.reading import experiments_or_404, grouped, tallies
-from evidence.models import Case, Experiment
-from evidence.statistics.attempts import CaseTally, Tally
-from evidence.statistics.comparing import Paired, PairedTest, Setting, comparable, paired
+from evidence.experiments.comparing import Table
+from evidence.experiments.reading import experiments_or_404
+from evidence.models import Experiment
+from evidence.statistics.attempts import CaseTally
+from evidence.statistics.comparing import Paired, PairedTest, comparable, paired
 from evidence.statistics.rates import METHOD_WORDS, Method
 from evidence.web.experiments.listing import listed, row_of, rows_of
 from evidence.web.experiments.words import case_label, percent, points
@@ -90,71 +89,6 @@ def _choose(request: HttpRequest, keys: list[str]) -> HttpResponse:
     return render(request, "evidence/experiments/compare_choose.html", context)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Every case of any of the experiments, by name, with its tally in each that ran it."""
-
-    experiments: Sequence[Experiment]
-    baseline: Experiment
-    tallies: Mapping[int, Tally]
-    checksums: Mapping[int, Mapping[str, str]]
-    names: Mapping[str, str]
-
-    @classmethod
-    def of(cls, experiments: Sequence[Experiment], baseline: Experiment) -> "Table":
-        """Three queries, whatever their number."""
-        checksums, pks = checksums_of(experiments)
-        rows = Case.objects.filter(pk__in=pks).order_by("name", "pk").values_list("pk", "name", "source")
-        same = Counter(name for _pk, name, _source in rows)
-        names = {
-            str(pk): case_label(name) + (f" ({visible(source) or 'single task'})" if same[name] > 1 else "")
-            for pk, name, source in rows
-        }
-        return cls(experiments, baseline, tallies(experiments), checksums, names)
-
-    def cells(self, case: str) -> list[CaseTally | None]:
-        return [self.tallies[one.pk].cases.get(case) for one in self.experiments]
-
-    def chosen(self, show: str) -> list[str]:
-        """The cases of one tab, by name."""
-        return [case for case in self.names if _fits(show, self.cells(case), self.at_baseline(case))]
-
-    def at_baseline(self, case: str) -> CaseTally | None:
-        return self.tallies[self.baseline.pk].cases.get(case)
-
-    def setting(self, one: Experiment) -> Setting:
-        overrides = one.overrides if isinstance(one.overrides, dict) else {}
-        return Setting(one.trust, self.checksums[one.pk], one.main_reward, one.pass_threshold, overrides)
-
-
-def checksums_of(experiments: Sequence[Experiment]) -> tuple[dict[int, dict[str, str]], set[int]]:
-    """The task checksum of each case in each experiment, empty where several or none were reported; and all cases."""
-    seen: dict[int, dict[str, set[str]]] = {one.pk: defaultdict(set) for one in experiments}
-    pks = set()
-    for experiment, case, checksum in grouped(experiments):
-        seen[experiment][str(case)].add(checksum)
-        pks.add(case)
-    return {
-        pk: {case: next(iter(found)) if len(found) == 1 else "" for case, found in of.items()}
-        for pk, of in seen.items()
-    }, pks
-
-
-def _fits(show: str, cells: Sequence[CaseTally | None], baseline: CaseTally | None) -> bool:
-    rates = [cell.rate for cell in cells if cell is not None and cell.rate is not None]
-    match show:
-        case "differing":
-            return len(set(rates)) > 1
-        case "regressed":
-            before = baseline.rate if baseline else None
-            return before is not None and any(rate < before for rate in rates)
-        case "flaky":
-            return any(0 < rate < 1 for rate in rates)
-        case "ungraded":
-            return any(cell is not None and not cell.graded for cell in cells)
-    return True
-
-
 def _column(one: Experiment, table: Table, index: int, query: str, baseline: Experiment) -> dict[str, Any]:
     return row_of(one, table.tallies[one.pk]) | {
         "letter": _letter(index),
@@ -170,7 +104,7 @@ def _letter(index: int) -> str:
 def _row(case: str, table: Table) -> dict[str, Any]:
     before = table.at_baseline(case)
     return {
-        "name": table.names[case],
+        "name": case_label(table.names[case]),
         "address": reverse("case", args=[case]),
         "cells": [
             _cell(cell, before, table.experiments[index] is table.baseline) | {"letter": _letter(index)}
